@@ -99,6 +99,26 @@ static void the_limit_counts_all_handles_of_a_device(void **state) {
     rig_end_clean(&rig);
 }
 
+/* What a handle leaves behind counts no more when it is closed: memory, but not a range, which never
+   counted. */
+static void closing_makes_way_under_the_limit(void **state) {
+    vram_addr a, base;
+    vram_device *again;
+    (void)state;
+    assert_int_equal(vram_option_set("device_limit", "8M"), VRAM_OK);
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_int_equal(vram_device_open(rig.context, 0, &again), VRAM_OK);
+    assert_int_equal(vram_device_alloc(again, 6 * MIB, VRAM_MEMORY_DEVICE, &a), VRAM_OK);
+    assert_int_equal(vram_range_create(again, 64 * MIB, &base), VRAM_OK);
+    assert_int_equal(vram_device_alloc(rig.device, 3 * MIB, VRAM_MEMORY_DEVICE, &a),
+                     VRAM_ERR_LIMIT);
+    vram_device_close(again);
+    assert_int_equal(vram_device_alloc(rig.device, 8 * MIB, VRAM_MEMORY_DEVICE, &a), VRAM_OK);
+    assert_int_equal(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &base), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_device_free(rig.device, a), VRAM_OK);
+    rig_end_clean(&rig);
+}
+
 /* ---------------------------------------------------- drivers that refuse or lie */
 
 static void a_refused_free_leaves_the_memory_live(void **state) {
@@ -513,6 +533,7 @@ static void bad_contexts_are_refused_by_name(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_limit_counts_all_handles_of_a_device, nothing_left),
+        cmocka_unit_test_teardown(closing_makes_way_under_the_limit, nothing_left),
         cmocka_unit_test_teardown(a_refused_free_leaves_the_memory_live, nothing_left),
         cmocka_unit_test_teardown(closing_gives_back_what_was_refused, nothing_left),
         cmocka_unit_test_teardown(lies_are_found_out, nothing_left),
