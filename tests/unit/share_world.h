@@ -95,6 +95,24 @@ static inline void share_await_readers(vram_share *share, uint32_t count) {
     assert_int_equal(share_readers(share), count);
 }
 
+static inline bool share_text_add(void *user, const char *text, size_t bytes) {
+    char *all = user;
+    size_t had = strlen(all);
+    if (had + bytes >= 16384) {
+        return false;
+    }
+    memcpy(all + had, text, bytes);
+    all[had + bytes] = 0;
+    return true;
+}
+
+static inline bool share_stats_say(vram_pool *pool, vram_report_format format, const char *what) {
+    static char text[16384];
+    text[0] = 0;
+    assert_ok(vram_pool_stats_write(pool, format, share_text_add, text));
+    return strstr(text, what) != NULL;
+}
+
 /* Open descriptors of this process. */
 static inline uint32_t share_descriptors(void) {
     DIR *folder = opendir("/proc/self/fd");

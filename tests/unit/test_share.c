@@ -208,7 +208,7 @@ static void blocks_are_exported_in_any_order(void **state) {
     static const int order[] = {2, 0, 3, 1};
     struct share_world world, other;
     vram_addr blocks[4], given[4];
-    vram_share_part parts[4];
+    vram_share_part opened[4];
     vram_share *share, *there;
     vram_share_token token;
     share_world_open(&world, VRAM_POOL_SHAREABLE);
@@ -222,11 +222,11 @@ static void blocks_are_exported_in_any_order(void **state) {
     assert_ok(vram_share_export(given, 4, NULL, &share));
     assert_ok(vram_share_token_get(share, &token));
     assert_ok(vram_share_open(other.device, &token, NULL, &there));
-    assert_ok(vram_share_parts_get(there, 0, 4, parts));
+    assert_ok(vram_share_parts_get(there, 0, 4, opened));
     for (int i = 0; i < 4; i++) {
         uint64_t bytes = 3 * MIB + (uint64_t)order[i] * 4096;
-        assert_int_equal(parts[i].bytes, bytes);
-        assert_int_equal(share_count(&other, parts[i].addr, bytes, FIRST + (uint32_t)order[i]),
+        assert_int_equal(opened[i].bytes, bytes);
+        assert_int_equal(share_count(&other, opened[i].addr, bytes, FIRST + (uint32_t)order[i]),
                          bytes / 4);
     }
     assert_ok(vram_share_close(there));
@@ -553,6 +553,7 @@ static void readers_are_listed_by_their_process(void **state) {
     vram_share *share;
     vram_share_token token;
     vram_share_info info = {.size = sizeof info};
+    char line[64];
     share_world_open(&world, VRAM_POOL_SHAREABLE);
     share_export_one(share_block(&world, MIB, FIRST), 0, &share, &token);
     for (int i = 0; i < 2; i++) {
@@ -566,8 +567,15 @@ static void readers_are_listed_by_their_process(void **state) {
     vram_pool_stats stats = {.size = sizeof stats};
     assert_ok(vram_pool_stats_get(world.pool, &stats));
     assert_int_equal(stats.shared_bytes, 2 * MIB);
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof line, "shared with pid %d: ", (int)child[i].pid);
+        assert_true(share_stats_say(world.pool, VRAM_REPORT_TEXT, line));
+    }
     share_kill(&child[0]);
     share_await_readers(share, 1);
+    assert_true(share_stats_say(world.pool, VRAM_REPORT_TEXT, line));
+    snprintf(line, sizeof line, "shared with pid %d: ", (int)child[0].pid);
+    assert_false(share_stats_say(world.pool, VRAM_REPORT_TEXT, line));
     assert_int_equal(share_end(&child[1]), 0);
     share_await_readers(share, 0);
     assert_ok(vram_share_close(share));

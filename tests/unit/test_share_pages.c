@@ -172,24 +172,6 @@ static void seals_and_writers_exclude_each_other(void **state) {
 
 /* ------------------------------------------------------------------ reports */
 
-static bool text_add(void *user, const char *text, size_t bytes) {
-    char *all = user;
-    size_t had = strlen(all);
-    if (had + bytes >= 16384) {
-        return false;
-    }
-    memcpy(all + had, text, bytes);
-    all[had + bytes] = 0;
-    return true;
-}
-
-static bool stats_say(vram_pool *pool, vram_report_format format, const char *what) {
-    static char text[16384];
-    text[0] = 0;
-    assert_ok(vram_pool_stats_write(pool, format, text_add, text));
-    return strstr(text, what) != NULL;
-}
-
 /* Who has memory open is in the counters' report and in that of a shortage, until it closes. */
 static void readers_are_reported(void **state) {
     (void)state;
@@ -204,10 +186,10 @@ static void readers_are_reported(void **state) {
     snprintf(line, sizeof line, "shared with pid %d: %llu", (int)getpid(),
              (unsigned long long)stage.granule);
     snprintf(number, sizeof number, "\"process\": %d", (int)getpid());
-    assert_false(stats_say(stage.world.pool, VRAM_REPORT_TEXT, "shared with"));
+    assert_false(share_stats_say(stage.world.pool, VRAM_REPORT_TEXT, "shared with"));
     stage_share(&stage, 2, 0);
-    assert_true(stats_say(stage.world.pool, VRAM_REPORT_TEXT, line));
-    assert_true(stats_say(stage.world.pool, VRAM_REPORT_JSON, number));
+    assert_true(share_stats_say(stage.world.pool, VRAM_REPORT_TEXT, line));
+    assert_true(share_stats_say(stage.world.pool, VRAM_REPORT_JSON, number));
     assert_ok(vram_pool_limits_set(stage.world.pool, &limits));
     assert_int_equal(vram_alloc(stage.world.pool, 100 * MIB, stage.world.queue, &addr),
                      VRAM_ERR_LIMIT);
@@ -217,12 +199,12 @@ static void readers_are_reported(void **state) {
     assert_int_equal(report.readers[0].process, getpid());
     assert_int_equal(report.shared_bytes, stage.granule);
     text[0] = 0;
-    assert_ok(vram_oom_report_write(&report, VRAM_REPORT_TEXT, text_add, text));
+    assert_ok(vram_oom_report_write(&report, VRAM_REPORT_TEXT, share_text_add, text));
     snprintf(line, sizeof line, "shared with pid %d", (int)getpid());
     assert_non_null(strstr(text, line));
     assert_ok(vram_share_close(stage.opened));
     share_await_readers(stage.share, 0);
-    assert_false(stats_say(stage.world.pool, VRAM_REPORT_TEXT, "shared with"));
+    assert_false(share_stats_say(stage.world.pool, VRAM_REPORT_TEXT, "shared with"));
     share_world_close(&stage.world);
 }
 
