@@ -99,8 +99,8 @@ static void the_limit_counts_all_handles_of_a_device(void **state) {
     rig_end_clean(&rig);
 }
 
-/* What a handle leaves behind counts no more when it is closed: memory, but not a range, which never
-   counted. */
+/* What a handle leaves behind counts no more when it is closed: memory, and not a range, which
+   never counted. */
 static void closing_makes_way_under_the_limit(void **state) {
     vram_addr a, base;
     vram_device *again;

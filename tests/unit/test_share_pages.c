@@ -208,8 +208,8 @@ static void readers_are_reported(void **state) {
     share_world_close(&stage.world);
 }
 
-/* A file or folder that somebody planted beside the names hides none of them, and looking past it is
-   no error. */
+/* A file or folder that somebody planted beside the names hides none of them, and looking past it
+   is no error. */
 static void planted_files_hide_no_name(void **state) {
     (void)state;
     char path[64], large[2000];
