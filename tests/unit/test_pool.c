@@ -498,6 +498,15 @@ static void warm_pools_have_what_was_asked(void **state) {
     assert_int_equal(vram_alloc_with(rig.pool, 30 * MIB, rig.queue, &cached, &more),
                      VRAM_ERR_LIMIT);
     assert_int_equal(vram_pool_warm(rig.pool, 300 * MIB, 10, rig.queue), VRAM_ERR_DEVICE_MEMORY);
+    vram_device_info info = {.size = sizeof info};
+    assert_int_equal(vram_device_describe(rig.device, &info), VRAM_OK);
+    for (uint32_t beyond = 0; beyond < 2; beyond++) { /* all of the memory is not too much */
+        vram_status status = vram_pool_warm(
+            rig.pool, MIB, (uint32_t)(info.memory_bytes.value / MIB) + beyond, rig.queue);
+        bool exceeds = strstr(vram_error_get()->text, "exceed the device's memory") != NULL;
+        assert_true(beyond ? status == VRAM_ERR_DEVICE_MEMORY && exceeds
+                           : status == VRAM_OK || !exceeds);
+    }
     rig_end(&rig);
 }
 
