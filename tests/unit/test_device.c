@@ -332,7 +332,8 @@ static void a_lost_device_lets_go_of_everything(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Calls about a simulation need one, and a kernel needs a format that there is. */
+/* Calls about a simulation need one, a kernel needs a format that there is, and a list of backends
+   their names: a text quotes no more than 32 bytes of another one. */
 static void what_is_not_there_is_refused(void **state) {
     (void)state;
     struct rig rig = rig_make("host", NULL);
@@ -345,6 +346,13 @@ static void what_is_not_there_is_refused(void **state) {
     assert_int_equal(vram_kernel_create(rig.device, &source, &kernel), VRAM_ERR_INVALID);
     assert_non_null(strstr(vram_error_get()->text, "not a kernel format"));
     assert_null(kernel);
+    char name[41] = "";
+    memset(name, 'x', sizeof name - 1);
+    vram_context_options options = {.size = sizeof options, .backends = name};
+    vram_context *none = NULL;
+    assert_int_equal(vram_context_create(&options, &none), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, name + 8));
+    assert_null(strstr(vram_error_get()->text, name + 7));
     vram_context_destroy(rig.context);
 }
 
