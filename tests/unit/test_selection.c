@@ -51,6 +51,18 @@ static void test_the_first_with_room_is_chosen(void **state) {
     vram_context_destroy(context);
 }
 
+/* The CPU is the last resort of a simulation too, with little that every machine has. */
+static void test_the_host_is_chosen_last(void **state) {
+    (void)state;
+    uint32_t index = 99;
+    vram_context *context = context_make("devices=2,memory=32M");
+    assert_int_equal(select_for(context, 16 * MIB, NULL, &index), VRAM_OK);
+    assert_int_equal(index, 0);
+    assert_int_equal(select_for(context, 64 * MIB, NULL, &index), VRAM_OK);
+    assert_int_equal(index, 2);
+    vram_context_destroy(context);
+}
+
 /* Without any device the error says what is missing, not only that nothing was found. */
 static void test_no_device_says_why(void **state) {
     (void)state;
@@ -194,6 +206,7 @@ static void test_the_same_hardware_is_recognised(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_the_first_with_room_is_chosen, nothing_left),
+        cmocka_unit_test_teardown(test_the_host_is_chosen_last, nothing_left),
         cmocka_unit_test_teardown(test_no_device_says_why, nothing_left),
         cmocka_unit_test_teardown(test_the_refusal_says_what_each_had, nothing_left),
         cmocka_unit_test_teardown(test_an_order_is_kept_to, nothing_left),
