@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static atomic_uint_fast64_t time_ns; /* of the test's clock */
 
@@ -419,6 +420,30 @@ static void bad_input(void **state) {
     rig_end_clean(&rig);
 }
 
+/* The time of a transfer that is under way counts from its beginning, not from the device's. */
+static void what_is_under_way_counts(void **state) {
+    struct vr_transfer_count first, second;
+    vram_transfer_stats stats = {.size = sizeof stats};
+    (void)state;
+    struct rig rig = rig_make("sim", "");
+    struct vr_device_object *device = enter(rig.device);
+    vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING, &first);
+    vr_transfer_end(&first, 10, VRAM_OK); /* the counters are there from now on */
+    assert_ok(vram_transfer_stats_get(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY, &stats));
+    uint64_t before = stats.busy_ns;
+    usleep(30000);
+    uint64_t begun = vr_clock_now();
+    vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING, &second);
+    usleep(2000);
+    assert_ok(vram_transfer_stats_get(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY, &stats));
+    uint64_t elapsed = vr_clock_now() - begun;
+    assert_true(stats.busy_ns - before >= 1000000);
+    assert_true(stats.busy_ns - before <= elapsed + 1000000);
+    vr_transfer_end(&second, 10, VRAM_OK);
+    vr_leave(device);
+    rig_end_clean(&rig);
+}
+
 /* What does not change with the time is in the page of one ended transfer. */
 static void expect_numbers(const char *text, const vram_transfer_stats *stats) {
     const struct {
@@ -497,6 +522,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(counted_by_direction_and_route, start, nothing_left),
         cmocka_unit_test_setup_teardown(failures_and_second_ends, start, nothing_left),
         cmocka_unit_test_setup_teardown(overlap_and_stalls, start, nothing_left),
+        cmocka_unit_test_setup_teardown(what_is_under_way_counts, start, nothing_left),
         cmocka_unit_test_setup_teardown(more_than_fit, start, nothing_left),
         cmocka_unit_test_setup_teardown(threads_count_together, start, nothing_left),
         cmocka_unit_test_setup_teardown(without_memory, start, nothing_left),
