@@ -5,7 +5,7 @@
  *     explorer [--long] [PART]      explores; 1 if something does not hold
  *     explorer --litmus             explores programs whose outcomes are known
  *     explorer --sites              every memory order of the explored sources
- *     explorer --weaken N ORDER     explores with one order changed, and tells what happens
+ *     explorer --weaken N ORDER [PART]  explores all with one order changed: what happens?
  *     explorer --table              docs/explore.md
  */
 #include "explore_litmus.h"
@@ -97,7 +97,8 @@ static bool order_read(const char *text, enum vr_order *order) {
 }
 
 static int misuse(void) {
-    fputs("explorer [--long] [PART] | --litmus | --sites | --weaken N ORDER | --table\n", stderr);
+    fputs("explorer [--long] [PART] | --litmus | --sites | --weaken N ORDER [PART] | --table\n",
+          stderr);
     return 2;
 }
 
@@ -118,7 +119,7 @@ int main(int count, char **arguments) {
             return misuse();
         }
         site_weaken(site, order);
-        return scenarios_explore(NULL, false) ? 0 : 1;
+        return scenarios_explore(count > 4 ? arguments[4] : NULL, true) ? 0 : 1;
     }
     if (count > 1 && strcmp(arguments[1], "--litmus") == 0) {
         return litmus_explore() ? 0 : 1;

@@ -183,7 +183,7 @@ const struct scenario drain_scenarios[] = {
      {alloc_and_give, drain},
      is_in_one_place,
      false},
-    {"thread caches", "a free beside a drain", one_live, {free_it, drain}, is_in_one_place, false},
+    {"thread caches", "a free beside a drain", one_live, {free_it, drain}, is_in_one_place, true},
     {"thread caches",
      "freed by another thread",
      one_cached,
