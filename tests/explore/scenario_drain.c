@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * scenario_drain.c: hits of vram_alloc and vram_free (core/pool/pool.c) beside a drain of all
- * thread caches (core/cache/drain.c). A block is in one place only: `content` is written by whoever has
- * allocated it, and by the space when the block is back there.
+ * thread caches (core/cache/drain.c). A block is in one place only: `content` is written by whoever
+ * has allocated it, and by the space when the block is back there.
  */
 #include "explore_scenario.h"
 
