@@ -15,7 +15,7 @@
 
 typedef void *dlsym_fn(void *handle, const char *name);
 
-__attribute__((visibility("hidden"))) _Atomic(dlsym_fn *) run_dlsym_next;
+__attribute__((visibility("hidden"), used)) _Atomic(dlsym_fn *) run_dlsym_next;
 
 /* The first one that exists: glibc moved it from libdl to libc. */
 static dlsym_fn *dlsym_find(void) {
@@ -137,8 +137,8 @@ static bool next_answer(const struct run_driver *driver, struct run_entry *entry
 
 /* Whether this library answers for the C library's dlsym. A driver that looks up its own functions,
    or those of a second library behind it, means these. */
-__attribute__((visibility("hidden"))) bool run_dlsym_answer(void *handle, const char *name,
-                                                            void **answer, const void *caller);
+__attribute__((visibility("hidden"), used)) bool
+run_dlsym_answer(void *handle, const char *name, void **answer, const void *caller);
 bool run_dlsym_answer(void *handle, const char *name, void **answer, const void *caller) {
     (void)dlsym_find();
     struct run_driver *driver = name ? driver_of(name) : NULL;
