@@ -126,6 +126,7 @@ struct vr_sleep_change {
     uint32_t count;
     uint64_t bytes;    /* of their pieces */
     uint64_t deadline; /* of all but waking and unsealing */
+    bool woken; /* a wake that succeeded: a pool without blocks has nothing else that says so */
 };
 
 /* To be called after a change of pool->sleep: updates whether threads may cache blocks, and whether

@@ -129,7 +129,7 @@ void vr_sleep_change_end(struct vr_sleep_change *change, bool whole) {
         change->sleep_states[i]->read_only = false;
     }
     struct vr_sleep_state *ended = end_awake_states(pool);
-    pool->sleep.whole = whole && !(change->kind == VR_SLEEP_WAKE && !pool->sleep.sleep_states);
+    pool->sleep.whole = whole && !(change->woken && !pool->sleep.sleep_states);
     pool->sleep.changing = false;
     for (int part = 0; part < VR_PART_COUNT; part++) {
         vr_space_suspend(pool->spaces[part], pool->sleep.whole);

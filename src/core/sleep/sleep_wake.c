@@ -264,7 +264,8 @@ vram_status vram_pool_wake(vram_pool *handle, const char *tag) {
     vr_mutex_unlock(&pool->lock);
     if (status == VRAM_OK) {
         status = wake_with_handler(&change, &hold);
-        if (status == VRAM_OK) {
+        change.woken = status == VRAM_OK;
+        if (change.woken) {
             vr_counter_add(&pool->counters.wakes, 1);
             vr_sleep_change_log(&change);
         }
