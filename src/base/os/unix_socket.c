@@ -201,11 +201,12 @@ vram_status vr_os_socket_send(int fd, const void *data, size_t bytes, const int 
     if (count) {
         memset(&control, 0, sizeof control);
         message.msg_control = control.bytes;
-        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        message.msg_controllen =
+            (__typeof__(message.msg_controllen))CMSG_SPACE(count * sizeof(int));
         struct cmsghdr *head = CMSG_FIRSTHDR(&message);
         head->cmsg_level = SOL_SOCKET;
         head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(count * sizeof(int));
+        head->cmsg_len = (__typeof__(head->cmsg_len))CMSG_LEN(count * sizeof(int));
         memcpy(CMSG_DATA(head), descriptors, count * sizeof(int));
     }
     int error = vr_os_fault();
