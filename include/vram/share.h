@@ -165,7 +165,7 @@ typedef struct vram_share_fabric {
 /**
  * The name of an exported block for processes that share neither a machine nor a directory with
  * this one. The share has one block of a pool made with VRAM_POOL_SHAREABLE and
- * VRAM_POOL_SHARE_FABRIC, on a device with fabric handles; else VRAM_ERR_INVALID.
+ * VRAM_POOL_SHARE_FABRIC; else VRAM_ERR_INVALID, or _UNSUPPORTED on devices without such handles.
  *
  * These bytes are all that access needs, beside the system's own permission to use the fabric:
  * there is no key, no user and no process to be compared. They are not withdrawn when the share is

@@ -24,6 +24,11 @@
 
 enum { FABRIC_VERSION = 1, FABRIC_CHECKED = VRAM_SHARE_FABRIC_BYTES - 4, FABRIC_HANDLE = 40 };
 
+static vram_status fail_none(const struct vr_device *device) {
+    return vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u has no fabric handles", device->info.backend,
+                   device->info.backend_index);
+}
+
 /* ------------------------------------------------------------------ exporting */
 
 static vram_status fabric_write(struct vr_share *share, struct vram_share_fabric *fabric) {
@@ -47,6 +52,10 @@ static vram_status fabric_write(struct vr_share *share, struct vram_share_fabric
 
 /* Between vr_export_begin and _end. */
 static vram_status fabric_give(struct vr_share *share, struct vram_share_fabric *fabric) {
+    const struct vr_device *device = &share->export_state.pool->device->base;
+    if (!device->fabric) {
+        return fail_none(device);
+    }
     if (!(share->export_state.pool->flags & VRAM_POOL_SHARE_FABRIC)) {
         return vr_fail(VRAM_ERR_INVALID,
                        "pool \"%s\" has no memory for a fabric: create it with "
@@ -73,7 +82,9 @@ vram_status vram_share_fabric_get(vram_share *handle, vram_share_fabric *fabric)
     }
     struct vr_share *share = entered;
     if (!share->exported) {
-        status = vr_fail(VRAM_ERR_INVALID, "the share was opened here, not exported");
+        status = share->opened.device->base.fabric
+                     ? vr_fail(VRAM_ERR_INVALID, "the share was opened here, not exported")
+                     : fail_none(&share->opened.device->base);
     } else if (!vr_export_begin(share)) {
         status = vr_fail(VRAM_ERR_STALE, "the pool of the share has ended");
     } else {
@@ -162,10 +173,8 @@ vram_status vram_share_fabric_open(vram_device *handle, const vram_share_fabric 
     }
     struct vr_device_object *device = entered;
     copy = *fabric;
-    status = device->base.fabric
-                 ? fabric_open(device, &copy, &taken, &opened)
-                 : vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u has no fabric handles",
-                           device->base.info.backend, device->base.info.backend_index);
+    status = device->base.fabric ? fabric_open(device, &copy, &taken, &opened)
+                                 : fail_none(&device->base);
     if (status == VRAM_OK) {
         *share = opened;
     }
