@@ -132,14 +132,15 @@ void vr_kept_forget(void) {
 
 /* ------------------------------------------------------------- making them ahead */
 
-/* The next handle that has no descriptor yet, of an export that gets a reference; NULL: none.
-   Under the lock. */
+/* The next handle that has no descriptor yet, of an export that is in use until vr_export_end:
+   whoever closes it waits for that, so that its handles live. NULL: none. Under the lock. */
 static struct vr_share *unprepared_find(struct vr_share_server *server, uint32_t *handle) {
     for (uint32_t i = 0; i < server->slot_count && kept_find(NULL, 0); i++) {
         struct vr_share *share = server->slots[i];
-        if (share && may_keep(share) && share->export_state.prepared < share->handle_count &&
-            vr_handle_try_ref(share->object.handle)) {
+        if (share && share->export_state.ready && may_keep(share) &&
+            share->export_state.prepared < share->handle_count) {
             *handle = share->export_state.prepared++;
+            share->export_state.using_handles++;
             return share;
         }
     }
@@ -157,16 +158,13 @@ bool vr_kept_prepare(struct vr_share_server *server) {
     if (!share) {
         return false;
     }
+    const struct vr_share_handle *made = &share->handles[handle];
     vr_error_save(&error);
-    if (vr_export_begin(share)) {
-        const struct vr_share_handle *made = &share->handles[handle];
-        if (vr_share_export_handle(&share->export_state.pool->device->base, made->native,
-                                   made->bytes, share->read_only, &fd) == VRAM_OK) {
-            vr_kept_give(share, handle, fd, false);
-        } /* otherwise it is made, or refused, when somebody asks */
-        vr_export_end(share);
-    }
+    if (vr_share_export_handle(&share->export_state.pool->device->base, made->native, made->bytes,
+                               share->read_only, &fd) == VRAM_OK) {
+        vr_kept_give(share, handle, fd, false);
+    } /* otherwise it is made, or refused, when somebody asks */
     vr_error_restore(&error);
-    vr_handle_unpin(share->object.handle);
+    vr_export_end(share);
     return true;
 }

@@ -80,6 +80,7 @@ struct vr_share_export {
     uint32_t using_handles; /* (2) */
     uint32_t readers;
     uint32_t prepared; /* handles whose descriptors were made ahead, or need not be */
+    bool ready;        /* its pool has it: descriptors may be made ahead */
     /* A reader has gone: finishes a closed export with its last one. No lock held. */
     void (*reader_gone)(struct vr_share *share);
     int timeline_file;

@@ -416,7 +416,7 @@ void vr_share_unserve(struct vr_share *share) {
 void vr_share_prepare(struct vr_share *share) {
     struct vr_share_server *server = share->export_state.server;
     vr_mutex_lock(&vr_share_lock);
-    server->unprepared = true;
+    server->unprepared = share->export_state.ready = true;
     vr_share_wake(server);
     vr_mutex_unlock(&vr_share_lock);
 }
