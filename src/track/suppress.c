@@ -53,7 +53,10 @@ bool vr_suppress_matches(const char *pattern, size_t bytes, const char *text) {
 static const char *next_line(const char **at, size_t *bytes) {
     while (**at) {
         const char *line = *at;
-        size_t length = strcspn(line, "\n");
+        size_t length = 0;
+        while (line[length] && line[length] != '\n') {
+            length++;
+        }
         *at += length + (line[length] == '\n');
         while (length > 0 && strchr(" \t\r", line[length - 1])) {
             length--;
