@@ -116,6 +116,7 @@ static void write_slot(struct run_report *report, const struct run_slot *slot,
     }
     json_array_end(json);
     if (good) {
+        json_unsigned(json, "lost_events", history->parts[RUN_PART_PROGRAM].lost_events);
         write_part(report, history, RUN_PART_PROGRAM, "device_memory", json);
         write_part(report, history, RUN_PART_DRIVER, "driver_memory", json);
         write_part(report, history, RUN_PART_HOST, "host_memory", json);

@@ -18,8 +18,8 @@
 #include <string.h>
 
 enum {
-    GROW_MAX = 16,   /* chunks that the disk makes room for at once, at most */
-    PATIENCE_MS = 10 /* that a thread waits for another one's call to the disk */
+    GROW_MAX = 16,    /* chunks that the disk makes room for at once, at most */
+    PATIENCE_MS = 100 /* that a thread waits for another one's call to the disk */
 };
 
 /* ------------------------------------------------------------------- numbers */

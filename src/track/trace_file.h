@@ -16,8 +16,9 @@
  *      stay. So a ring has everything from the latest record that was overwritten on.
  *  (6) Any thread may call these functions; a chunk is used by the thread that has its shard. Only
  *      vr_trace_file_open changes the thread's error record.
- *  (7) A thread that needs a chunk while another one waits for the disk waits some milliseconds;
- *      then its events are lost and counted, until the disk has answered.
+ *  (7) A thread that needs a chunk while another one waits for the disk waits a tenth of a
+ *      second, since on a busy machine the other one may only be waiting for a processor; then its
+ *      events are lost and counted, until the disk has answered.
  */
 #ifndef VR_TRACE_FILE_H
 #define VR_TRACE_FILE_H

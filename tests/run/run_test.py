@@ -212,10 +212,14 @@ def test_threads(folder):
     for _ in range(1 if SANITIZED else 3):
         process = one(report("-o", f"{folder}/thread.vrt", "--", FOUND, "use", "thread"))
         assert process["allocs"] > 0 and "device_memory" in process, process
-    process = one(report("-o", f"{folder}/threads.vrt", "--", FOUND, "use", "threads"))
-    memory = process["device_memory"]
+    for _ in range(5):  # on a very busy machine a thread may wait for the disk for too long, and the report says so
+        process = one(report("-o", f"{folder}/threads.vrt", "--", FOUND, "use", "threads"))
+        memory = process["device_memory"]
+        assert process["allocs"] == process["frees"] and process["devices"][0]["counted_bytes"] == 0, process
+        assert 2 * 8 * 200 - memory["allocs"] - memory["frees"] <= process["lost_events"], process
+        if process["lost_events"] == 0:
+            break
     assert memory["allocs"] == memory["frees"] == 8 * 200 and memory["never_freed_blocks"] == 0, process
-    assert process["devices"][0]["counted_bytes"] == 0, process
 
 
 def test_kill(folder):
