@@ -49,4 +49,10 @@ const struct explore_reason explore_reasons[] = {
      "the scenarios pass the address on with order"},
     {"src/core/pool/pool.c", "`block_claim`: load `block->state`", "relaxed",
      "no scenario uses the record of a block for another pool"},
+    {"src/core/pool/pool.c", "`block_claim`: cas `block->state`", "acquire",
+     "a claimed block is handed on under a lock, or by the thread whose cache has it"},
+    {"src/core/pool/pool.c", "`block_claim`: cas `block->state`", "release",
+     "the load before it has the same value, unless the block is freed twice at the same time"},
+    {"src/device/point.c", "`marks_end`: load `queue->marking[1]`", "acquire",
+     "as `marking[0]`, which is noticed; no scenario has a mark of the second epoch there"},
     {.file = NULL}};

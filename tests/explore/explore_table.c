@@ -168,7 +168,7 @@ bool explore_table_print(const struct scenario *const *parts, unsigned part_coun
     sites_print(executions_max, &sums);
     printf(
         "\n%u atomic operations; %u weakened orders: %u noticed by a scenario, %u not noticed for "
-        "the reason given,\n%u open.\n",
-        sums.sites, sums.weakened, sums.caught, sums.reasoned, sums.open);
+        "the reason given,\n%u in code that no scenario reaches, %u open.\n",
+        sums.sites, sums.weakened, sums.caught, sums.reasoned, sums.unreached, sums.open);
     return all && sums.open == 0;
 }
