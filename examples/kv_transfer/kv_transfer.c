@@ -17,6 +17,7 @@
 #include <vram/remote.h>
 #include <vram/vram.h>
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,11 +122,15 @@ struct times {
     double first, last_arrived, end; /* ms after the start of prefill */
 };
 
-static double arrived[PAGES_MAX]; /* ms of the clock; written by the thread that completes a get */
+/* ms of the clock; written by the thread that completes a get, which then counts it. A wait for the
+   get may return before. */
+static double arrived[PAGES_MAX];
+static atomic_uint arrived_count;
 
 static void page_arrives(void *at, vram_status status) {
     (void)status; /* the wait tells */
     *(double *)at = now_ms();
+    atomic_fetch_add(&arrived_count, 1);
 }
 
 /* Uses a page: the model attends to it. The contents must be this round's. */
@@ -145,6 +150,7 @@ static struct times by_pages(struct side *side, vram_remote_peer *peer, const st
                              uint32_t round, double start) {
     static vram_async asyncs[PAGES_MAX];
     struct times times = {0};
+    atomic_store(&arrived_count, 0);
     for (uint32_t i = 0; i < page_count; i++) {
         vram_remote_copy copy = {.part = i, .addr = side->pages[i], .bytes = PAGE_BYTES};
         vram_remote_transfer options = {.size = sizeof options,
@@ -157,6 +163,9 @@ static struct times by_pages(struct side *side, vram_remote_peer *peer, const st
         check(vram_async_end(&asyncs[i]));
         times.first = i == 0 ? now_ms() - start : times.first;
         page_use(side, i, round);
+    }
+    while (atomic_load(&arrived_count) < page_count) {
+        usleep(STEP_US);
     }
     times.last_arrived = arrived[page_count - 1] - start;
     times.end = now_ms() - start;
