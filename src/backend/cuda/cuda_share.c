@@ -58,18 +58,16 @@ static vram_status share_export(struct vr_device *device, uint64_t handle, uint6
     return status;
 }
 
-static vram_status share_import(struct vr_device *device, int descriptor, uint64_t bytes,
-                                uint64_t *handle) {
-    struct vr_cuda_device *cuda = device->impl;
+/* `from` is what the driver takes for that type: a descriptor's number, or a fabric handle. */
+static vram_status memory_import(struct vr_cuda_device *cuda, void *from, int type,
+                                 uint64_t *handle) {
     struct vr_cuda_scope scope;
     vr_cu_memory found = 0;
-    (void)bytes; /* (4) */
     vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
     if (status != VRAM_OK) {
         return status;
     }
-    status = VR_CUDA(cuda, cuMemImportFromShareableHandle, &found, (void *)(intptr_t)descriptor,
-                     VR_CU_HANDLE_DESCRIPTOR);
+    status = VR_CUDA(cuda, cuMemImportFromShareableHandle, &found, from, type);
     vr_cuda_leave(&scope);
     if (status == VRAM_OK && !found) {
         return vr_cuda_bad_result(cuda->api, VR_CU_CALL_cuMemImportFromShareableHandle, found);
@@ -78,6 +76,13 @@ static vram_status share_import(struct vr_device *device, int descriptor, uint64
         *handle = found;
     }
     return status;
+}
+
+static vram_status share_import(struct vr_device *device, int descriptor, uint64_t bytes,
+                                uint64_t *handle) {
+    (void)bytes; /* (4) */
+    return memory_import(device->impl, (void *)(intptr_t)descriptor, VR_CU_HANDLE_DESCRIPTOR,
+                         handle);
 }
 
 const struct vr_share_ops vr_cuda_share_ops = {
@@ -119,27 +124,11 @@ static vram_status fabric_export(struct vr_device *device, uint64_t handle,
     return status;
 }
 
-/* The driver takes a pointer here, and a number for descriptors. */
 static vram_status fabric_import(struct vr_device *device, const uint8_t fabric[VR_FABRIC_BYTES],
                                  uint64_t *handle) {
-    struct vr_cuda_device *cuda = device->impl;
-    struct vr_cuda_scope scope;
     uint8_t given[VR_FABRIC_BYTES];
-    vr_cu_memory found = 0;
-    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
-    if (status != VRAM_OK) {
-        return status;
-    }
     memcpy(given, fabric, sizeof given);
-    status = VR_CUDA(cuda, cuMemImportFromShareableHandle, &found, given, VR_CU_HANDLE_FABRIC);
-    vr_cuda_leave(&scope);
-    if (status == VRAM_OK && !found) {
-        return vr_cuda_bad_result(cuda->api, VR_CU_CALL_cuMemImportFromShareableHandle, found);
-    }
-    if (status == VRAM_OK) {
-        *handle = found;
-    }
-    return status;
+    return memory_import(device->impl, given, VR_CU_HANDLE_FABRIC, handle);
 }
 
 const struct vr_fabric_ops vr_cuda_fabric_ops = {

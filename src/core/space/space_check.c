@@ -36,7 +36,7 @@ struct tally {
 static const char *kind_name(const struct vr_block *span) {
     static const char *const names[] = {"nothing", "block",         "hole",   "void",
                                         "claim",   "stale mapping", "reserve"};
-    /* untaken: a kind that is none is found before it is named */
+    /* untaken: an unknown kind is found before it is named */
     return span->span.kind < sizeof names / sizeof names[0] ? names[span->span.kind] : "garbage";
 }
 
