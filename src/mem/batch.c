@@ -244,8 +244,8 @@ static vram_status take_block(struct draft *draft, uint64_t bytes, vram_addr *ba
     }
     vram_status status = vr_owned_list_reserve(&draft->blocks, 1);
     if (status == VRAM_OK) {
-        status = draft->batch->tag ? vr_alloc_with(pool, bytes, draft->batch->queue, &options, base)
-                                   : vr_alloc(pool, bytes, draft->batch->queue, base);
+        status = vr_alloc_owned(pool, bytes, draft->batch->queue,
+                                draft->batch->tag ? &options : NULL, base);
     }
     if (status == VRAM_OK) {
         struct vr_owned block = {.kind = VR_OWNED_BLOCK,
@@ -254,7 +254,6 @@ static vram_status take_block(struct draft *draft, uint64_t bytes, vram_addr *ba
                                  .queue = (uintptr_t)draft->batch->queue,
                                  .pool = draft->batch->pool};
         (void)vr_owned_list_add(&draft->blocks, &block); /* capacity is reserved */
-        (void)vr_pool_own(draft->batch->pool, *base, true);
     }
     return status;
 }

@@ -26,12 +26,10 @@ static vram_pool *pool_of(const struct vr_buffer *buffer) {
 
 /* ----------------------------------------------------------------------- taking */
 
-/* Records where a newly allocated address lies, and that it belongs to a buffer. */
-static void found_at(uint64_t pool, vram_addr addr, struct vr_buffer_memory *memory) {
+void vr_buffer_found(vram_addr addr, struct vr_buffer_memory *memory) {
     struct vr_address_info place;
     *memory = (struct vr_buffer_memory){
         .addr = addr, .kind = vr_address_find(addr, &place) ? place.kind : VRAM_MEMORY_DEVICE};
-    (void)vr_pool_own(pool, addr, true);
 }
 
 struct vram_alloc_options vr_buffer_alloc_options(const struct vr_buffer *buffer, uint64_t bytes) {
@@ -53,11 +51,11 @@ vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_
     struct vram_alloc_options options = vr_buffer_alloc_options(buffer, bytes);
     options.flags = hasty ? VRAM_ALLOC_NO_WAIT | VRAM_ALLOC_NO_FALLBACK : 0;
     vram_addr addr;
-    vram_status status = options.tag || options.flags || options.name
-                             ? vr_alloc_with(pool_of(buffer), bytes, queue, &options, &addr)
-                             : vr_alloc(pool_of(buffer), bytes, queue, &addr);
+    bool plain = !options.tag && !options.flags && !options.name;
+    vram_status status =
+        vr_alloc_owned(pool_of(buffer), bytes, queue, plain ? NULL : &options, &addr);
     if (status == VRAM_OK) {
-        found_at(buffer->pool_handle, addr, memory);
+        vr_buffer_found(addr, memory);
     }
     return status;
 }
@@ -69,7 +67,7 @@ static vram_status take_other(struct vr_buffer *buffer, uint64_t bytes, vram_que
     vram_status status =
         vr_pool_alloc_other(pool_of(buffer), bytes, queue, &options, other, flags, &addr);
     if (status == VRAM_OK) {
-        found_at(buffer->pool_handle, addr, memory);
+        vr_buffer_found(addr, memory);
     }
     return status;
 }

@@ -138,6 +138,8 @@ vram_status vr_buffer_carve(struct vr_pool *pool, vram_addr base, vram_addr addr
 
 /* The pool's options for `bytes` of this buffer, with its tag and the name that tracking shows. */
 struct vram_alloc_options vr_buffer_alloc_options(const struct vr_buffer *buffer, uint64_t bytes);
+/* Records where a newly allocated block lies. */
+void vr_buffer_found(vram_addr addr, struct vr_buffer_memory *memory);
 /* Allocates `bytes` from the buffer's pool, ready for `queue`, of the memory that its kind begins
    with. */
 vram_status vr_buffer_take(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,

@@ -92,15 +92,14 @@ static uint64_t reserve_for(const struct vr_buffer *buffer, uint64_t bytes) {
 vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                    struct vr_buffer_memory *memory) {
     struct vram_alloc_options options = vr_buffer_alloc_options(buffer, bytes);
-    struct vr_address_info place;
+    vram_addr addr;
     options.reserve_bytes = reserve_for(buffer, bytes);
     if (buffer->kind != VRAM_BUFFER_DEVICE || !options.reserve_bytes) {
         return vr_buffer_take(buffer, bytes, queue, memory);
     }
-    vram_status status = vr_alloc_with(pool_of(buffer), bytes, queue, &options, &memory->addr);
+    vram_status status = vr_alloc_owned(pool_of(buffer), bytes, queue, &options, &addr);
     if (status == VRAM_OK) {
-        memory->kind = vr_address_find(memory->addr, &place) ? place.kind : VRAM_MEMORY_DEVICE;
-        (void)vr_pool_own(buffer->pool_handle, memory->addr, true);
+        vr_buffer_found(addr, memory);
     }
     return status;
 }

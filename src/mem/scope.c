@@ -285,15 +285,13 @@ static vram_status alloc_in(vram_scope *handle, uint64_t size, vram_queue *queue
     }
     struct vr_scope *scope = entered;
     vram_pool *pool = (vram_pool *)(uintptr_t)scope->pool;
-    status = options ? vr_alloc_with(pool, size, queue, options, &got)
-                     : vr_alloc(pool, size, queue, &got);
+    status = vr_alloc_owned(pool, size, queue, options, &got);
     if (status == VRAM_OK) {
         struct vr_owned block = {.kind = VR_OWNED_BLOCK,
                                  .number = got,
                                  .bytes = size,
                                  .queue = (uintptr_t)queue,
                                  .pool = scope->pool};
-        (void)vr_pool_own(scope->pool, got, true);
         status = scope_add_or_release(scope, &block);
     }
     if (status == VRAM_OK) {

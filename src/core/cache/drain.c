@@ -139,7 +139,7 @@ void vr_pool_put_cached(struct vr_pool *pool, struct vr_queue_id queue, uint64_t
 
 static void return_one(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block *block) {
     assert(vr_pool_is_locked(pool) && vr_block_is_cached(block));
-    assert(vr_load(&block->pool, VR_RELAXED) == pool->object.handle); /* no object's: block.h (7) */
+    assert(vr_load(&block->pool, VR_RELAXED) == pool->object.handle);
     note_before(pool, queue, block);
     if (block->uses || block->pins || vr_block_stays(block) || block->before.queue.handle) {
         block->freed = vr_queue_state_stamp(&pool->queue_states, queue);

@@ -50,8 +50,7 @@ struct vr_block *vr_pool_live_block(struct vr_pool *pool, vram_addr addr) {
 static bool read_block(const struct vr_pool *pool, const struct vr_block *block, vram_addr addr,
                        struct vram_block_info *info, uint64_t *front) {
     uint32_t seen = block ? vr_load(&block->state, VR_ACQUIRE) : VR_BLOCK_FREE;
-    if ((seen & VR_BLOCK_STATES) != VR_BLOCK_LIVE ||
-        (vr_load(&block->pool, VR_ACQUIRE) & ~(uint64_t)VR_POOL_OWNED) != pool->object.handle) {
+    if (!VR_BLOCK_IS_LIVE(seen) || vr_load(&block->pool, VR_ACQUIRE) != pool->object.handle) {
         return false;
     }
     *front = vr_guard_front(block);
@@ -86,15 +85,15 @@ static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info
     return found;
 }
 
-/* Sets or clears the mark on the live block that starts at `addr`. Inside the thread's caches or
-   under the lock. */
-static bool move_mark(struct vr_pool *pool, vram_addr addr, bool owned) {
+/* Makes the live block that starts at `addr` an object's, or the program's. Inside the thread's
+   caches or under the lock. */
+static bool change_owner(struct vr_pool *pool, vram_addr addr, bool owned) {
     struct vr_block *block = vr_guard_find(pool, addr);
-    uint64_t plain = pool->object.handle, marked = plain | VR_POOL_OWNED;
-    uint64_t from = owned ? plain : marked;
-    return block && vr_block_is_live(block) &&
+    uint32_t seen = block ? vr_load(&block->state, VR_ACQUIRE) : VR_BLOCK_FREE;
+    return (seen & VR_BLOCK_STATES) == (owned ? VR_BLOCK_LIVE : VR_BLOCK_OWNED) &&
            vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block) == addr &&
-           vr_cas(&block->pool, &from, owned ? marked : plain, VR_ACQ_REL);
+           vr_load(&block->pool, VR_RELAXED) == pool->object.handle &&
+           vr_cas(&block->state, &seen, seen ^ (VR_BLOCK_LIVE ^ VR_BLOCK_OWNED), VR_ACQ_REL);
 }
 
 bool vr_pool_own(uint64_t handle, vram_addr addr, bool owned) {
@@ -105,12 +104,12 @@ bool vr_pool_own(uint64_t handle, vram_addr addr, bool owned) {
         return false;
     }
     if (thread && vr_thread_enter(thread)) {
-        done = move_mark(pool, addr, owned);
+        done = change_owner(pool, addr, owned);
         vr_thread_leave(thread);
     }
     if (!done) { /* a resize may be in progress, under the lock */
         vr_mutex_lock(&pool->lock);
-        done = move_mark(pool, addr, owned);
+        done = change_owner(pool, addr, owned);
         vr_mutex_unlock(&pool->lock);
     }
     vr_leave(pool);

@@ -3,14 +3,15 @@
  * alloc_other.c: requests for memory that is not the pool's own kind; cache/other_memory.c supplies
  * it.
  */
+#include "core/guard/block_lookup.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
 
 #include "base/error.h"
 
-vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
-                                const struct vram_alloc_options *options, uint32_t other,
-                                uint32_t flags, vram_addr *addr) {
+static vram_status alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
+                               const struct vram_alloc_options *options, uint32_t other,
+                               uint32_t flags, vram_addr *addr) {
     VR_OPERATION("vram_alloc");
     struct vr_request request = {.size = size,
                                  .queue = vr_queue_id_of(queue),
@@ -38,5 +39,15 @@ vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *qu
         status = vr_pool_alloc_request(pool, &request, addr);
     }
     vr_pool_leave(pool, request.queue_object);
+    return status;
+}
+
+vram_status vr_pool_alloc_other(vram_pool *pool, uint64_t size, vram_queue *queue,
+                                const struct vram_alloc_options *options, uint32_t other,
+                                uint32_t flags, vram_addr *addr) {
+    vram_status status;
+    do { /* as vr_alloc_owned */
+        status = alloc_other(pool, size, queue, options, other, flags, addr);
+    } while (status == VRAM_OK && !vr_pool_own((uintptr_t)pool, *addr, true));
     return status;
 }

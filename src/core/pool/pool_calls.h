@@ -15,6 +15,11 @@ vram_status vr_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
 vram_status vr_free(vram_pool *pool, vram_addr addr, vram_queue *queue);
 vram_status vr_pin(vram_addr addr);
 
+/* vr_alloc_with for a library object, which owns the block from here on: keeps block.h (7).
+   tagged.c. */
+vram_status vr_alloc_owned(vram_pool *pool, uint64_t size, vram_queue *queue,
+                           const vram_alloc_options *options, vram_addr *addr);
+
 /* One physical handle under an exported block. */
 struct vr_exported_piece {
     uint64_t native; /* the driver's */
@@ -112,7 +117,8 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
 /* Allocates memory of another kind than the pool's own, as a block of the pool: the first of
    `other` (vram_fallback) that is available. vram_free and the pool's end free it in stream order.
    `flags`: VR_REQUEST_CHOSEN, _MOVED, or 0 for a fallback; of `options` only tag, name and elements
-   are used. VRAM_ERR_UNSUPPORTED: the device has none of them; alloc_other.c. */
+   are used. The caller owns the block, as with vr_alloc_owned. VRAM_ERR_UNSUPPORTED: the device has
+   none of them; alloc_other.c. */
 vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
                                 const struct vram_alloc_options *options, uint32_t other,
                                 uint32_t flags, vram_addr *addr);

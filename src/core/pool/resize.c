@@ -48,22 +48,25 @@ struct resizing {
     uint64_t reserve;        /* kept behind the block; 0: none */
     bool notify;             /* listeners must be notified */
     bool owner;              /* the caller is the object that owns the block */
+    uint32_t was;            /* the block's state before it was seized */
     struct vr_event event;
 };
 
 /* ----------------------------------------------------------------- the block */
 
 /* Claims a live block for a moment: keeps (1). Under the lock. */
-static bool block_seize(struct vr_block *block) {
-    uint32_t seen = vr_load(&block->state, VR_ACQUIRE);
-    return (seen & VR_BLOCK_STATES) == VR_BLOCK_LIVE &&
-           vr_cas(&block->state, &seen, seen ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_ACQ_REL);
+static bool block_seize(struct resizing *job) {
+    uint32_t seen = vr_load(&job->block->state, VR_ACQUIRE);
+    job->was = seen & VR_BLOCK_STATES;
+    return VR_BLOCK_IS_LIVE(seen) &&
+           vr_cas(&job->block->state, &seen, seen ^ job->was ^ VR_BLOCK_CACHED, VR_ACQ_REL);
 }
 
-static void block_release(struct vr_block *block) {
+static void block_release(const struct resizing *job) {
+    struct vr_block *block = job->block;
     assert(vr_block_is_cached(block)); /* seized: (1) */
     block->generation += VR_BLOCK_STATES + 1;
-    vr_store(&block->state, block->generation | VR_BLOCK_LIVE, VR_RELEASE);
+    vr_store(&block->state, block->generation | job->was, VR_RELEASE);
 }
 
 /* Records the new size of a block that the caller has claimed. Under the lock. */
@@ -80,7 +83,7 @@ static vram_status refuse_resize(const struct resizing *job, vram_status status,
 /* Whether the block's memory may change at all. The caller has claimed the block. */
 static vram_status check_block(struct resizing *job) {
     const struct vr_block *block = job->block;
-    if (!job->owner && (vr_load(&block->pool, VR_ACQUIRE) & VR_POOL_OWNED)) {
+    if (!job->owner && job->was == VR_BLOCK_OWNED) {
         return refuse_resize(job, VRAM_ERR_INVALID,
                              "belongs to a buffer, a scope or a batch, which alone resizes it");
     }
@@ -192,7 +195,7 @@ static bool end_growth(struct resizing *job, struct vr_block *tail) {
     struct vr_block *block = job->block;
     vr_mutex_lock(&pool->lock);
     assert(block->growing); /* set by resize_begin, and cleared only here: (2) */
-    bool ours = block_seize(block);
+    bool ours = block_seize(job);
     if (tail && ours) {
         join_tail(job, tail);
         vr_store(&block->requested, job->size, VR_RELAXED);
@@ -206,7 +209,7 @@ static bool end_growth(struct resizing *job, struct vr_block *tail) {
     block->growing = false;
     vr_block_note_held(block);
     if (ours) {
-        block_release(block);
+        block_release(job);
     } else {
         vr_pool_settle(pool);
     }
@@ -296,7 +299,7 @@ static vram_status resize_begin(struct resizing *job, bool *grows) {
     *grows = false;
     vr_mutex_lock(&pool->lock);
     struct vr_block *block = job->block = vr_guard_find(pool, job->addr);
-    bool ours = block && block_seize(block);
+    bool ours = block && block_seize(job);
     if (ours) {
         job->old_size = vr_load(&block->requested, VR_RELAXED);
         job->old_bytes = vr_load(&block->bytes, VR_RELAXED);
@@ -314,7 +317,7 @@ static vram_status resize_begin(struct resizing *job, bool *grows) {
             job->bytes = vr_load(&block->bytes, VR_RELAXED);
             note_size(job);
         }
-        block_release(block);
+        block_release(job);
     }
     vr_mutex_unlock(&pool->lock);
     return ours ? status

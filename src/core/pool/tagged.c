@@ -7,6 +7,7 @@
  * as long as its context (tag.h). Tags with quotas, which may refuse or call a callback, take the
  * request path.
  */
+#include "core/guard/block_lookup.h"
 #include "core/limit/limit.h"
 #include "core/pool/hit.h"
 #include "core/pool/pool_calls.h"
@@ -53,6 +54,17 @@ vram_status vr_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
         return VRAM_OK;
     }
     return vr_pool_alloc_slow(pool, size, queue, options, addr);
+}
+
+/* A block that the program has freed meanwhile, by an address of an earlier block, is not the
+   object's: the next one is. */
+vram_status vr_alloc_owned(vram_pool *pool, uint64_t size, vram_queue *queue,
+                           const vram_alloc_options *options, vram_addr *addr) {
+    vram_status status;
+    do {
+        status = vr_alloc_with(pool, size, queue, options, addr);
+    } while (status == VRAM_OK && !vr_pool_own((uintptr_t)pool, *addr, true));
+    return status;
 }
 
 vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,

@@ -26,9 +26,9 @@
  *      is free only when both queues have completed their work.
  *  (6) A live block with a tag has a flag set in `home`, which then equals no queue: the fast path
  *      of a free rejects it without reading the tag. A free clears the flag first.
- *  (7) A live block owned by a library object (a buffer, a scope, a batch) has a flag set in
- *      `pool`, which then equals no pool: a free by the program does not find it. The object clears
- *      the flag before it frees.
+ *  (7) A live block of a library object (a buffer, a scope, a batch) is OWNED, not LIVE: a free by
+ *      the program does not find it. The object makes it LIVE before it frees it. Both changes are
+ *      compare-and-swaps of `state`, so a free at the same moment has the block or has not.
  */
 #ifndef VR_BLOCK_H
 #define VR_BLOCK_H
@@ -43,15 +43,17 @@ enum vr_block_state {
     VR_BLOCK_FREE = 0,   /* in the space */
     VR_BLOCK_LIVE = 1,   /* allocated by the program */
     VR_BLOCK_CACHED = 2, /* in a thread cache or central cache */
+    VR_BLOCK_OWNED = 3,  /* as LIVE, but a library object's: see (7) */
     VR_BLOCK_STATES =
         3 /* mask: the bits above it are the generation of a block that is not FREE; see (4) */
 };
 
+/* Of LIVE and OWNED alone. */
+#define VR_BLOCK_IS_LIVE(state) ((state)&VR_BLOCK_LIVE)
+
 enum {
     VR_HOME_TAGGED = 0x80
 }; /* in `home`; the low byte of a handle is its kind, and less; see (6) */
-
-enum { VR_POOL_OWNED = 0x80 }; /* in `pool`, as VR_HOME_TAGGED is in `home`; see (7) */
 
 /* A queue, by the number of its handle, which is never reused; 0: none. A separate type, because
    spaces know queues by other numbers: see vr_stamp. */
@@ -125,7 +127,7 @@ struct vr_block {
     vr_atomic_bool held;          /* not cacheable: see vr_block_note_held; lock-free */
     vr_atomic_u64 addr;           /* first address */
     vr_atomic_u64 bytes;          /* after rounding */
-    vr_atomic_u64 pool;           /* handle of its pool; see (7) */
+    vr_atomic_u64 pool;           /* handle of its pool */
     vr_atomic_u64 requested;      /* bytes as requested; owner */
     _Atomic(struct vr_tag *) tag; /* NULL: none; owner */
     struct vr_queue_id home;      /* queue with earlier work on it; 0: none; owner; see (5), (6) */
@@ -167,7 +169,7 @@ static inline void vr_block_note_held(struct vr_block *block) {
 }
 
 static inline bool vr_block_is_live(const struct vr_block *block) {
-    return (vr_load(&block->state, VR_ACQUIRE) & VR_BLOCK_STATES) == VR_BLOCK_LIVE;
+    return VR_BLOCK_IS_LIVE(vr_load(&block->state, VR_ACQUIRE));
 }
 
 /* Whether a thread or cache owns it, see (1); whether it is in the space. For asserts. */
