@@ -156,7 +156,17 @@ static size_t rounded_size(size_t size) {
     return (size + step - 1) / step * step;
 }
 
-void *Allocator::alloc(int device, size_t size, void *stream) {
+/* Whether it is one of PyTorch's own streams, which are never destroyed: the default stream is 0,
+   the others are odd, and the id of an ExternalStream is its handle. */
+static bool lasts(const c10::cuda::CUDAStream &stream) {
+    return stream.id() == 0 || (stream.id() & 1) != 0;
+}
+
+void *Allocator::alloc(int device, size_t size, const c10::cuda::CUDAStream &stream) {
+    return alloc(device, size, stream.stream(), lasts(stream));
+}
+
+void *Allocator::alloc(int device, size_t size, void *stream, bool lasting) {
     Heap &heap = this->heap(device);
     if (C10_UNLIKELY(size >= SIZE_MAX_TORCH)) {
         throw c10::OutOfMemoryError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
@@ -173,7 +183,9 @@ void *Allocator::alloc(int device, size_t size, void *stream) {
     vram_status status;
     {
         RelaxedCapture relaxed(heap);
-        status = heap.alloc(size, stream, current_tag(), &block, rounded_size(size));
+        status = C10_LIKELY(lasting)
+                     ? heap.alloc(size, stream, current_tag(), &block, rounded_size(size))
+                     : heap.alloc_external(size, stream, &block);
     }
     if (C10_UNLIKELY(status != VRAM_OK)) {
         fail(heap, size, status);
@@ -238,7 +250,7 @@ c10::DataPtr Allocator::allocate(size_t size) {
     C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
     void *pointer = nullptr;
     if (size != 0) {
-        pointer = alloc(device, size, c10::cuda::getCurrentCUDAStream(device).stream());
+        pointer = alloc(device, size, c10::cuda::getCurrentCUDAStream(device));
     }
     return {pointer, pointer, delete_block, c10::Device(c10::DeviceType::CUDA, device)};
 }
@@ -249,7 +261,7 @@ void *Allocator::raw_alloc(size_t size) {
     }
     c10::DeviceIndex device = 0;
     C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
-    return alloc(device, size, c10::cuda::getCurrentCUDAStream(device).stream());
+    return alloc(device, size, c10::cuda::getCurrentCUDAStream(device));
 }
 
 void *Allocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
@@ -258,7 +270,13 @@ void *Allocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
     }
     c10::DeviceIndex device = 0;
     C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
-    return alloc(device, size, stream);
+    c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(device);
+    if (stream == current.stream()) {
+        return alloc(device, size, current);
+    }
+    /* The default streams are 0, 1 and 2. */
+    bool lasting = reinterpret_cast<uintptr_t>(stream) <= 2 || heap(device).streams().knows(stream);
+    return alloc(device, size, stream, lasting);
 }
 
 /* Memory of others (received from another process, wrapped) is left alone, as in PyTorch. */

@@ -157,7 +157,9 @@ class Allocator final : public cca::CUDAAllocator {
     }
 
   private:
-    void *alloc(int device, size_t size, void *stream);
+    void *alloc(int device, size_t size, const c10::cuda::CUDAStream &stream);
+    /* `lasting`: the stream is never destroyed. */
+    void *alloc(int device, size_t size, void *stream, bool lasting);
     void *alloc_uncached(int device, size_t size, void *stream);
     [[noreturn]] void fail(Heap &heap, size_t size, vram_status status);
     [[noreturn]] void out_of_memory(Heap &heap, size_t size);

@@ -170,6 +170,34 @@ vram_status Heap::alloc(uint64_t size, void *stream, const char *tag, Block *blo
     return status;
 }
 
+/* PyTorch counts the ids of its pools from (0, 1) and (1, 0). */
+static const PoolId EXTERNAL(0, UINT64_MAX);
+
+PrivatePool *Heap::external_pool() {
+    PrivatePool *pool = external_.load(std::memory_order_acquire);
+    if (pool == nullptr) {
+        pool_hold(EXTERNAL);
+        pool = pool_find(EXTERNAL).get();
+        external_.store(pool, std::memory_order_release);
+    }
+    return pool;
+}
+
+vram_status Heap::alloc_external(uint64_t size, void *stream, Block *block) {
+    *block = Block();
+    PrivatePool *owner = capturing() ? route_of(stream) : nullptr;
+    owner = owner != nullptr ? owner : external_pool();
+    vram_status status = alloc_private(owner, size, stream, true, block);
+    if (status != VRAM_OK && vram_status_is_exhausted(status)) {
+        vram_error error = *vram_error_get();
+        if (release_private(PoolId(0, 0)) != 0) {
+            return alloc_private(owner, size, stream, true, block);
+        }
+        vram_error_set(&error);
+    }
+    return status;
+}
+
 /* Memory ran out: what private pools do not need any more, then pools that offer theirs. The error
    record and the report stay those of the last attempt in the device's pool. */
 vram_status Heap::alloc_after_release(uint64_t size, void *stream, const char *tag, Block *block) {
@@ -227,16 +255,20 @@ void Heap::settle_streams() {
     }
 }
 
-/* Free segments of pools that no graph and no MemPool holds, or of the one named. A graph may have
-   been launched on any stream, so the device has to be idle. Nothing during a capture. */
+/* Free segments of pools that no graph and no MemPool holds, of external streams, or of the pool
+   named. A graph may have been launched on any stream, so the device has to be idle. Nothing during
+   a capture. */
 uint64_t Heap::release_private(PoolId id) {
     bool any = false;
     uint64_t released = 0;
+    auto concerns = [id](const PrivatePool &pool) {
+        return pool.use_count == 0 || pool.id() == id || pool.id() == EXTERNAL;
+    };
     if (capturing()) {
         return 0;
     }
     for (const std::shared_ptr<PrivatePool> &pool : pools()) {
-        any = any || pool->use_count == 0 || pool->id() == id;
+        any = any || concerns(*pool);
     }
     if (!any) {
         return 0;
@@ -248,7 +280,7 @@ uint64_t Heap::release_private(PoolId id) {
     std::lock_guard<std::mutex> guard(mutex_);
     for (auto it = pools_.begin(); it != pools_.end();) {
         PrivatePool *pool = it->second.get();
-        if (pool->use_count == 0 || pool->id() == id) {
+        if (concerns(*pool)) {
             released += pool->release_free();
         }
         it = pool->use_count == 0 && pool->empty() ? pools_.erase(it) : std::next(it);

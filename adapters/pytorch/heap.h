@@ -70,6 +70,11 @@ class Heap {
        device's pool gives, 0: `size`. */
     vram_status alloc(uint64_t size, void *stream, const char *tag, Block *block,
                       uint64_t granted = 0);
+    /* The same on a stream that the program may destroy without a word (an ExternalStream). The
+       device's pool asks streams what they have finished, also later; such a stream must not be
+       asked. So its memory comes from a private pool of its own kind, which reuses it on the same
+       stream, and elsewhere after the device was idle, as PyTorch's own allocator does. */
+    vram_status alloc_external(uint64_t size, void *stream, Block *block);
     /* Frees a block that the caller has taken out of the table. */
     void free(const Block &block);
     /* Work of another stream uses the block. */
@@ -128,6 +133,7 @@ class Heap {
     vram_status alloc_after_release(uint64_t size, void *stream, const char *tag, Block *block);
     vram_status alloc_private(PrivatePool *owner, uint64_t size, void *stream, bool grow,
                               Block *block);
+    PrivatePool *external_pool();
     void enter(Block *block);
     SegmentSource own_source();
     SegmentSource counted(SegmentSource source, bool own);
@@ -149,6 +155,7 @@ class Heap {
     Statistics statistics_;
 
     std::mutex mutex_;
+    std::atomic<PrivatePool *> external_{nullptr}; /* in pools_, and held for ever; or NULL */
     std::map<PoolId, std::shared_ptr<PrivatePool>> pools_;
     std::vector<Route> routes_;
     std::atomic<int> routes_count_{0};

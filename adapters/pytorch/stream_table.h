@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From a cudaStream_t to the queue of libvram that adopted it. PyTorch does not destroy its
- * streams, so a row stays for the life of the process, and readers need no lock.
+ * streams, so a row stays for the life of the process, and readers need no lock. Streams of others,
+ * which may be destroyed, are not in it: Heap::alloc_external.
  */
 #ifndef VRAM_TORCH_STREAM_TABLE_H
 #define VRAM_TORCH_STREAM_TABLE_H
@@ -26,6 +27,9 @@ class StreamTable {
         }
         return adopt(device, native, queue);
     }
+
+    /* Whether work on the stream has been seen; it lasts as long as the process then. */
+    bool knows(void *native) const { return find(native) != nullptr; }
 
     /* Every queue so far. */
     std::vector<vram_queue *> queues();

@@ -454,6 +454,38 @@ static void dead_graphs_give_way() {
     world.free(b);
 }
 
+/* A stream that the program may destroy is never asked anything: there is no queue of it, memory is
+   used again on it alone, and for others after the device was idle. */
+static void external_streams_are_not_touched() {
+    World world("memory=256M");
+    void *stream = reinterpret_cast<void *>(uintptr_t(0x7000));
+    Block a, b;
+    CHECK(world.heap->alloc_external(100 * MIB, stream, &a) == VRAM_OK);
+    CHECK(a.source == Source::PRIVATE && a.queue == nullptr);
+    CHECK(!world.heap->streams().knows(stream) && world.heap->streams().queues().empty());
+    world.free(a);
+    CHECK(world.heap->alloc_external(100 * MIB, stream, &b) == VRAM_OK && b.addr == a.addr);
+    world.free(b);
+    int before = world.synchronized;
+    b = world.alloc(200 * MIB);
+    CHECK(world.synchronized > before && world.heap->streams().queues().size() == 1);
+    CHECK(world.heap->alloc_external(100 * MIB, stream, &a) != VRAM_OK);
+    world.free(b);
+    world.heap->trim(PoolId(0, 0));
+    CHECK(world.heap->alloc_external(100 * MIB, stream, &a) == VRAM_OK);
+    world.free(a);
+    world.heap->trim(PoolId(0, 0));
+    CHECK(world.heap->reserved().bytes.current == 0 && world.allocated() == 0);
+
+    /* A capture on it has the graph's memory. */
+    world.heap->pool_hold(GRAPH);
+    CHECK(world.heap->route_begin(GRAPH, [](void *) { return true; }));
+    CHECK(world.heap->alloc_external(MIB, stream, &a) == VRAM_OK && a.owner->id() == GRAPH);
+    world.free(a);
+    world.heap->route_end(GRAPH);
+    CHECK(world.heap->pool_release(GRAPH));
+}
+
 /* ---------------------------------------------------------------------- failures */
 
 /* Each call of the driver fails once: a status, and nothing lost. */
@@ -576,6 +608,7 @@ int main() {
     recorded_streams_delay_a_free();
     pools_have_sources_and_offers();
     dead_graphs_give_way();
+    external_streams_are_not_touched();
     faults_lose_nothing();
     in_a_process(one_pool_for_all);
     whole_segments_too();
