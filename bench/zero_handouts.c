@@ -49,10 +49,27 @@ static uint64_t next_size(uint64_t *state) {
     return 1 + random / 1024 % (UINT64_C(1) << bits);
 }
 
+static void print(void *user, const char *text, size_t bytes) {
+    (void)user;
+    fwrite(text, 1, bytes, stderr);
+}
+
+/* As must, with the report of a refused allocation. */
+static vram_addr take(vram_pool *pool, uint64_t bytes, vram_queue *queue) {
+    vram_oom_report report = {.size = sizeof report};
+    vram_addr addr;
+    vram_status status = vram_alloc(pool, bytes, queue, &addr);
+    if (status != VRAM_OK && vram_oom_report_get(NULL, &report) == VRAM_OK) {
+        vram_oom_report_write(&report, VRAM_REPORT_TEXT, print, NULL);
+    }
+    must(status, "vram_alloc");
+    return addr;
+}
+
 static void *work(void *given) {
     struct trial *trial = given;
     vram_queue *queue;
-    vram_addr counts_at, addr;
+    vram_addr counts_at;
     struct zero_counts counts = {0, 0};
     uint64_t done = 0, asked = 0, state;
     must(vram_queue_create(device, NULL, &queue), "vram_queue_create");
@@ -62,7 +79,7 @@ static void *work(void *given) {
     must(vram_queue_fill(queue, counts_at, 0, 4, sizeof counts), "vram_queue_fill");
     for (; done < trial->each && (done % AHEAD || seconds() < trial->deadline); done++) {
         uint64_t bytes = next_size(&state);
-        must(vram_alloc(trial->pool, bytes, queue, &addr), "vram_alloc");
+        vram_addr addr = take(trial->pool, bytes, queue);
         must(zero_look_launch(queue, kernel, addr, bytes, counts_at), "vram_queue_launch");
         must(vram_free(addr, queue), "vram_free");
         asked += bytes;
