@@ -49,9 +49,9 @@ static uint64_t next_size(uint64_t *state) {
     return 1 + random / 1024 % (UINT64_C(1) << bits);
 }
 
-static void print(void *user, const char *text, size_t bytes) {
+static bool print(void *user, const char *text, size_t bytes) {
     (void)user;
-    fwrite(text, 1, bytes, stderr);
+    return fwrite(text, 1, bytes, stderr) == bytes;
 }
 
 /* As must, with the report of a refused allocation. */
