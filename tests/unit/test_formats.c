@@ -261,6 +261,9 @@ static void lines_of_rmm(void **state) {
         assert_int_equal(log_opens(text, strlen(text), &event), good);
     }
     assert_int_equal(event.bytes, 256);
+    static const char upper[] = RMM_LOG_HEADER "\n1,00:00:00.1,allocate,0X1F,512,0X0\n";
+    assert_true(log_opens(upper, sizeof upper - 1, &event));
+    assert_int_equal(event.addr, 0x1F);
     if (inflate_built) { /* begins as gzip'd, and is not */
         assert_false(log_opens("\x1f\x8b\x08\0garbage garbage", 20, &event));
     }

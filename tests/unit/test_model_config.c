@@ -347,6 +347,15 @@ static void numbers_are_read_in_any_spelling(void **state) {
     assert_false(model.family_known); /* no model_type: built like Llama, perhaps */
 }
 
+/* What should be an object and is something else is passed over. */
+static void parts_that_are_no_objects(void **state) {
+    (void)state;
+    assert_int_equal(read_text("{" DIMENSIONS ",\"num_attention_heads\":2,"
+                               "\"linear_attn_config\":[1],\"quantization_config\":null}"),
+                     VRAM_OK);
+    assert_int_equal(model.heads, 2);
+}
+
 /* As vram_model_read does it, without a file. */
 static vram_status read_memory(const char *text, size_t bytes) {
     static struct vr_config config;
@@ -471,6 +480,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(text_that_is_no_json, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(long_files_are_refused, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(numbers_are_read_in_any_spelling, fresh, nothing_left),
+        cmocka_unit_test_setup_teardown(parts_that_are_no_objects, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(every_byte_may_be_wrong, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(calls_that_make_no_sense, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(files_that_may_not_be_read, fresh, nothing_left),

@@ -224,6 +224,8 @@ static void families_that_are_not_known(void **state) {
     static const char parameters[] =
         "{\"metadata\":{\"total_size\":9000,\"total_parameters\":4500},"
         "\"weight_map\":{\"x\":\"gone.safetensors\"}}";
+    static const char none[] = "{\"metadata\":{\"total_size\":9000,\"total_parameters\":0},"
+                               "\"weight_map\":{\"x\":\"gone.safetensors\"}}";
     folder_write("config.json", unknown, sizeof unknown - 1);
     assert_int_equal(vram_model_read(folder_path("config.json"), NULL, &model), VRAM_OK);
     assert_true(!model.family_known && model.kv_guessed && model.kv_known);
@@ -247,6 +249,9 @@ static void families_that_are_not_known(void **state) {
     assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_OK);
     assert_int_equal(model.parameters, 4500);
     assert_int_equal(model.active_parameters, 4500);
+    folder_write("model.safetensors.index.json", none, sizeof none - 1);
+    assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_OK);
+    assert_int_equal(model.parameters, 0); /* as if it said nothing */
 }
 
 /* A part of a model is not taken for all of it. */

@@ -209,6 +209,7 @@ static void bad_values_name_what_is_accepted(void **state) {
     assert_refused(VRAM_ERR_INVALID, "log", "warn,info", "none of: off");
     assert_refused(VRAM_ERR_INVALID, "log", "war", "none of: off");
     assert_refused(VRAM_ERR_INVALID, "cuda_library", "a\nb", "control character at byte 1");
+    assert_refused(VRAM_ERR_INVALID, "cuda_library", "\x7f", "control character at byte 0");
     assert_value("wait_timeout", "60s", VRAM_OPTION_FROM_DEFAULT);
     assert_value("log", "", VRAM_OPTION_FROM_DEFAULT);
 }

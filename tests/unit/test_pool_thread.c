@@ -231,6 +231,28 @@ static void barriers_may_be_forbidden_later(void **state) {
 
 #endif
 
+/* ------------------------------------------------------------------ visiting */
+
+static void visit_count(struct vr_thread_state *thread, void *user) {
+    (void)thread;
+    ++*(unsigned *)user;
+}
+
+static void readers_do_not_wait_for_a_busy_thread(void **state) {
+    (void)state;
+    unsigned visits = 0;
+    struct vr_thread_state *thread = vr_thread_get();
+    assert_non_null(thread);
+    assert_true(vr_thread_enter(thread));
+    assert_false(vr_thread_visit_idle(visit_count, &visits));
+    assert_int_equal(visits, 0);
+    vr_thread_leave(thread);
+    assert_true(vr_thread_visit_idle(visit_count, &visits));
+    assert_true(visits >= 1);
+    assert_true(vr_thread_enter(thread)); /* it was let in again */
+    vr_thread_leave(thread);
+}
+
 /* ------------------------------------------------------------------ forking */
 
 static int hit_in_child(void *argument) {
@@ -281,6 +303,7 @@ int main(void) {
 #ifdef __linux__
         cmocka_unit_test_teardown(barriers_may_be_forbidden_later, nothing_left),
 #endif
+        cmocka_unit_test_teardown(readers_do_not_wait_for_a_busy_thread, nothing_left),
         cmocka_unit_test_teardown(a_child_does_not_hit, nothing_left),
     };
     return cmocka_run_group_tests_name("pool_thread", tests, NULL, NULL);

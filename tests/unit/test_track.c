@@ -245,6 +245,25 @@ static void a_record_costs_at_most_48_bytes(void **state) {
 
 /* --------------------------------------------------------------------- pools */
 
+/* Allocations without a tag have a site of their own, which the first one makes. If that one is a
+   hit, its block goes back to its bin, small or exact, and the request path has it. */
+static void a_hit_waits_for_its_site(void **state) {
+    static const uint64_t sizes[] = {1000, 40 * KIB};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    for (int i = 0; i < 2; i++) {
+        vram_pool *pool = pool_make(&rig, VRAM_SWITCH_ON);
+        vram_addr tagged = take(pool, sizes[i], "tag", rig.queue);
+        assert_ok(vram_free(tagged, rig.queue));
+        vram_addr plain = take(pool, sizes[i], NULL, rig.queue);
+        assert_int_equal(plain, tagged);
+        assert_int_equal(totals_of(pool).count, 1);
+        assert_int_equal(stats_of(pool).hits, 1);
+        assert_ok(vram_free(plain, rig.queue));
+    }
+    vram_context_destroy(rig.context);
+}
+
 /* Hits are hits, counters are what they would be without, and what is live is told exactly. */
 static void tracked_pools_count_as_others_do(void **state) {
     (void)state;
@@ -396,6 +415,7 @@ int main(void) {
         HERE(sites_are_used_again),
         HERE(lost_records_are_counted),
         HERE(a_record_costs_at_most_48_bytes),
+        HERE(a_hit_waits_for_its_site),
         HERE(tracked_pools_count_as_others_do),
         HERE(tracking_is_a_choice),
         HERE(listeners_hear_everything_in_order),

@@ -174,17 +174,18 @@ void vr_thread_visit_all(void (*visit)(struct vr_thread_state *thread, void *use
 
 /* Revoking ends here without access to any cache if a thread does not leave: keeps (2). */
 static bool all_are_idle(void) {
-    bool idle = true;
-    for (struct vr_link *link = vr_list_first(&list); link && idle;
-         link = vr_list_next(&list, link)) {
+    for (struct vr_link *link = vr_list_first(&list); link; link = vr_list_next(&list, link)) {
         const struct vr_thread_state *thread = VR_CONTAINER(link, struct vr_thread_state, link);
-        idle = !vr_load(&thread->busy, VR_SEQ_CST);
+        bool idle = !vr_load(&thread->busy, VR_SEQ_CST);
         for (unsigned round = 0; !idle && round < 64; round++) {
             vr_os_pause();
             idle = !vr_load(&thread->busy, VR_ACQUIRE); /* the first load kept (3) */
         }
+        if (!idle) {
+            return false;
+        }
     }
-    return idle;
+    return true;
 }
 
 bool vr_thread_visit_idle(void (*visit)(struct vr_thread_state *thread, void *user), void *user) {
