@@ -48,7 +48,8 @@ static void bus_error_pass(int number, siginfo_t *info, void *context) {
         before.sa_handler(number);
     } else {
         (void)sigaction(number, &before, NULL);
-        if (info->si_code <= 0) { /* sent, not caused by an access */
+        /* Sent, not caused by an access. untaken: an access ends the process here, uncounted */
+        if (info->si_code <= 0) {
             (void)pthread_kill(pthread_self(), number);
         }
     }

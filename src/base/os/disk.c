@@ -329,7 +329,7 @@ vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes)
     VR_UNCANCELLED;
     char replacement[PATH_CAPACITY];
     int length = snprintf(replacement, sizeof replacement, "%s.new", path);
-    if (length < 1 || (size_t)length >= sizeof replacement) {
+    if ((size_t)length >= sizeof replacement) {
         return vr_os_error_as(VRAM_ERR_LIMIT, ENAMETOOLONG, "open", 0);
     }
     make_folders(replacement);

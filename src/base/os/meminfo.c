@@ -116,7 +116,7 @@ static void bound_by_groups(const char *root, vram_value *total, vram_value *ava
         return;
     }
     int length = snprintf(group, PATH_BYTES, "%s/sys/fs/cgroup", root);
-    if (length < 0 || length >= PATH_BYTES) {
+    if (length >= PATH_BYTES) {
         return;
     }
     snprintf(group + length, sizeof group - (size_t)length, "%s", own);

@@ -32,8 +32,9 @@ enum { BACKLOG = 128, POLLED_MAX = 4096 };
 
 static vram_status address_make(const char *path, struct sockaddr_un *address) {
     size_t bytes = strlen(path) + 1;
+    _Static_assert(VR_SOCKET_PATH_MAX <= sizeof address->sun_path, "it has to fit");
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    if (bytes > sizeof address->sun_path || bytes > VR_SOCKET_PATH_MAX) {
+    if (bytes > VR_SOCKET_PATH_MAX) {
         return vr_error_set(VRAM_ERR_LIMIT, "os", "bind", ENAMETOOLONG,
                             "the path of a socket is longer than %d bytes; choose a shorter "
                             "directory: %s",
@@ -108,7 +109,7 @@ vram_status vr_os_socket_accept(int listener, int *fd) {
     while (!error && (got = accept(listener, NULL, NULL)) < 0) {
         error = errno == EINTR || errno == ECONNABORTED ? 0 : errno;
     }
-    if (error == EAGAIN || error == EWOULDBLOCK) {
+    if (error == EAGAIN) {
         return VRAM_ERR_NOT_READY;
     }
     if (error) {
@@ -185,7 +186,7 @@ union control {
 };
 
 static vram_status peer_failed(int error, const char *call) {
-    if (error == EAGAIN || error == EWOULDBLOCK) {
+    if (error == EAGAIN) {
         return VRAM_ERR_NOT_READY;
     }
     bool gone = error == EPIPE || error == ECONNRESET || error == ENOTCONN;
