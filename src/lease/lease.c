@@ -219,20 +219,17 @@ static vram_status account_enter(struct vr_lease *lease) {
    both. */
 static vram_status lease_begin(struct vr_lease *lease) {
     struct vr_device_object *device = lease->device;
-    vram_status status = VRAM_OK;
+    vr_handle_ref(lease->object.handle); /* the thread's */
     vr_mutex_lock(&device->lock);
-    if (device->closing) {
-        status = vr_fail(VRAM_ERR_SHUTDOWN, "the device is being closed");
-    } else {
-        vr_handle_ref(lease->object.handle); /* the thread's */
-        status = vr_os_thread_start(&lease->thread, "vram-lease", vr_lease_run, lease);
-    }
+    /* untaken: the device's end begins while the lease connects */
+    vram_status status =
+        device->closing ? vr_fail(VRAM_ERR_SHUTDOWN, "the device is being closed")
+                        : vr_os_thread_start(&lease->thread, "vram-lease", vr_lease_run, lease);
     if (status == VRAM_OK) {
         vr_device_append_watcher(device, &lease->watcher);
     }
-    bool started = status == VRAM_OK || device->closing;
     vr_mutex_unlock(&device->lock);
-    if (!started) {
+    if (status != VRAM_OK) {
         vr_handle_unpin(lease->object.handle);
     }
     return status;

@@ -39,7 +39,7 @@ static uint64_t grant_lower(struct vr_lease *lease, uint64_t bytes) {
     }
     vr_lease_grant_set(lease, before - given);
     uint64_t held = vr_lease_held(lease); /* keeps (2) of lease_object.h */
-    if (held > lease->grant) {
+    if (held > lease->grant) {            /* untaken: an allocation between the two lines above */
         uint64_t back = vr_smaller(held - lease->grant, given);
         given -= back;
         vr_lease_grant_set(lease, before - given);
@@ -119,7 +119,7 @@ static bool pools_release(struct vr_lease *lease, uint64_t number) {
     while ((missing = ask_missing(lease, number)) && (pool = vr_walk_next(&walk))) {
         if (vr_pool_is_charged(pool) && !(pool->flags & VRAM_POOL_DETERMINISTIC)) {
             (void)vr_pool_release_free(pool, missing);
-            pending = pending || pool_is_pending(pool);
+            pending |= pool_is_pending(pool);
         }
         vr_leave(pool);
     }
@@ -195,7 +195,7 @@ static uint64_t pools_sleep(struct vr_lease *lease, const struct vr_lease_ask *a
 /* The answer is no more than for now. */
 static void ask_postpone(struct vr_lease *lease, uint64_t number) {
     vr_mutex_lock(&lease->lock);
-    lease->ask.later = lease->ask.later || lease->ask.number == number;
+    lease->ask.later |= lease->ask.number == number;
     vr_mutex_unlock(&lease->lock);
 }
 
@@ -253,7 +253,7 @@ uint64_t vr_lease_give(struct vr_lease *lease, bool free_only, bool at_point) {
     vr_mutex_lock(&lease->lock);
     struct vr_lease_ask ask = lease->ask;
     bool due = ask.number && !ask.giving;
-    lease->ask.giving = lease->ask.giving || due;
+    lease->ask.giving |= due;
     vr_mutex_unlock(&lease->lock);
     if (!due) {
         return 0;

@@ -203,7 +203,7 @@ static uint64_t driver_free(struct vr_device_object *device) {
     bool known = device->base.info.caps & VRAM_CAP_MEMORY_INFO &&
                  vr_memory_info(&device->base, &free, &total) == VRAM_OK && free.known;
     vr_error_restore(&error);
-    return known && free.value < UINT64_MAX ? free.value + 1 : 0;
+    return known ? free.value + 1 : 0;
 }
 
 /* Waits for other requests of this process. Under the lock. */
@@ -211,7 +211,7 @@ static bool turn_take(struct vr_lease *lease, uint64_t deadline) {
     while (lease->question.busy && !lease->stop && changed_wait(lease, deadline)) {
     }
     bool mine = !lease->question.busy && !lease->stop;
-    lease->question.busy = lease->question.busy || mine;
+    lease->question.busy |= mine;
     return mine;
 }
 

@@ -176,8 +176,8 @@ static void ask_serve(struct vr_lease *lease) {
     bool due = lease->ask.number && lease->ask.at_once && !lease->ask.giving;
     bool rest = lease->ask.number && lease->ask.rest && !lease->ask.giving;
     bool free_only = lease->ask.later || !(lease->options.flags & VRAM_LEASE_AT_ONCE);
-    lease->ask.at_once = lease->ask.at_once && !due;
-    lease->ask.rest = lease->ask.rest && !due && !rest;
+    lease->ask.at_once &= !due;
+    lease->ask.rest &= !due && !rest;
     vr_mutex_unlock(&lease->lock);
     if (due || rest) {
         (void)vr_lease_give(lease, free_only, false);

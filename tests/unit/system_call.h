@@ -141,6 +141,10 @@ SYSTEM_CALL(int, errno, pthread_getattr_np, (pthread_t thread, pthread_attr_t *a
             (thread, attributes))
 SYSTEM_CALL(ssize_t, -1, pwrite, (int file, const void *from, size_t bytes, off_t at),
             (file, from, bytes, at))
+SYSTEM_CALL(int, errno, pthread_create,
+            (pthread_t * thread, const pthread_attr_t *attributes, void *(*run)(void *),
+             void *user),
+            (thread, attributes, run, user))
 SYSTEM_CALL(DIR *, NULL, opendir, (const char *path), (path))
 
 int __real_lstat(const char *path, struct stat *about);
@@ -180,6 +184,7 @@ int __wrap_open(const char *path, int flags, ...) {
     return system_call_fails() ? -1 : __real_open(path, flags, mode);
 }
 
+/* Flags of an open descriptor can always be set. */
 int __real_fcntl(int file, int what, ...);
 int __wrap_fcntl(int file, int what, ...);
 int __wrap_fcntl(int file, int what, ...) {
@@ -187,7 +192,8 @@ int __wrap_fcntl(int file, int what, ...) {
     va_start(list, what);
     long argument = va_arg(list, long);
     va_end(list);
-    return system_call_fails() ? -1 : __real_fcntl(file, what, argument);
+    bool flags = what == F_SETFD || what == F_SETFL;
+    return !flags && system_call_fails() ? -1 : __real_fcntl(file, what, argument);
 }
 
 #endif

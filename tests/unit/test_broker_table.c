@@ -118,6 +118,58 @@ static int end(void **state) {
     return vr_mem_live_blocks() == 0 ? 0 : -1;
 }
 
+/* ------------------------------------------------------------------- opening */
+
+static vram_status open_of(const char *device, uint64_t min, uint64_t want, uint64_t grant,
+                           struct seen *holder) {
+    struct vr_lease_message message = {
+        .version = VR_LEASE_VERSION, .type = VR_LEASE_OPEN, .n = {min, want, grant, 0, 1000, 1000}};
+    strcpy(message.device, device);
+    return vr_broker_open(&table, &message, 1, holder, 1, &holder->lease);
+}
+
+/* Devices are apart, a device has a name, and whoever claims everything does so once. */
+static void devices(void **state) {
+    struct seen *first = &holders[0], *second = &holders[1], *third = &holders[2];
+    (void)state;
+    assert_int_equal(open_of("", 0, 10, 0, first), VRAM_ERR_INVALID);
+    assert_ok(open_of("a", 0, 600, 0, first));
+    assert_ok(open_of("b", 0, 600, 0, second));
+    assert_int_equal(second->lease->grant, 600);
+    assert_ok(open_of("a", 0, UINT64_MAX, UINT64_MAX - 1, third)); /* sums do not wrap */
+    assert_int_equal(third->lease->grant, UINT64_MAX - 1);
+}
+
+static void memory_runs_out(void **state) {
+    (void)state;
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        vr_mem_fail_at(nth, false);
+        assert_int_equal(open_of("a", 0, 10, 0, &holders[0]), VRAM_ERR_HOST_MEMORY);
+        vr_mem_fail_at(0, false);
+        assert_int_equal(vr_mem_live_blocks(), 0);
+    }
+}
+
+/* Answers to another question, and reasons that nobody has. */
+static void gifts_that_were_not_asked_for(void **state) {
+    (void)state;
+    open_holder(0, 0, 1000, 0, 1);
+    open_holder(1, 0, 1000, 0, 1);
+    need(1, 300, 1000, 2);
+    uint64_t number = holders[0].asked;
+    assert_true(number != 0);
+    struct vr_lease_message gift = {.version = VR_LEASE_VERSION,
+                                    .type = VR_LEASE_GIVE,
+                                    .n = {number + 7, 10, VRAM_LEASE_GAVE, 1, 990}};
+    assert_true(vr_broker_take(&table, holders[0].lease, &gift, 3));
+    assert_int_equal(holders[1].denied + holders[1].granted, 0); /* it is not the answer */
+    gift = (struct vr_lease_message){
+        .version = VR_LEASE_VERSION, .type = VR_LEASE_GIVE, .n = {number, 0, UINT64_MAX, 1, 990}};
+    assert_true(vr_broker_take(&table, holders[0].lease, &gift, 4));
+    assert_int_equal(holders[1].denied, 1);
+    assert_int_equal(holders[1].why, VRAM_LEASE_IN_USE);
+}
+
 /* -------------------------------------------------------------------- order */
 
 static void most_above_the_minimum_first(void **state) {
@@ -368,6 +420,9 @@ static void random_runs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(devices, begin, end),
+        cmocka_unit_test_setup_teardown(memory_runs_out, begin, end),
+        cmocka_unit_test_setup_teardown(gifts_that_were_not_asked_for, begin, end),
         cmocka_unit_test_setup_teardown(most_above_the_minimum_first, begin, end),
         cmocka_unit_test_setup_teardown(lower_priorities_give_first, begin, end),
         cmocka_unit_test_setup_teardown(requests_in_order, begin, end),

@@ -19,18 +19,22 @@
 /* ------------------------------------------------------------- a false broker */
 
 enum lie {
-    LIE_SILENT,       /* accepts, and never answers */
-    LIE_CLOSE,        /* closes at once */
-    LIE_NOISE,        /* bytes that are no message */
-    LIE_LONG,         /* a header that announces too much */
-    LIE_VERSION,      /* another version */
-    LIE_MUCH,         /* more than was asked for */
-    LIE_TYPE,         /* a message out of place */
-    LIE_REFUSE,       /* a refusal with a status that makes no sense */
-    LIE_CUT,          /* half a message */
-    LIE_SILENT_LATER, /* opens properly; answers no request */
-    LIE_GRANT_LATER,  /* opens properly; then grants too much */
-    LIE_DENY_LATER,   /* opens properly; denies with lenders that do not fit */
+    LIE_SILENT,        /* accepts, and never answers */
+    LIE_CLOSE,         /* closes at once */
+    LIE_NOISE,         /* bytes that are no message */
+    LIE_LONG,          /* a header that announces too much */
+    LIE_VERSION,       /* another version */
+    LIE_MUCH,          /* more than was asked for */
+    LIE_TYPE,          /* a message out of place */
+    LIE_REFUSE,        /* a refusal with a status that makes no sense */
+    LIE_MEMORY,        /* a refusal because its memory ran out */
+    LIE_CUT,           /* half a message */
+    LIE_SILENT_LATER,  /* opens properly; answers no request */
+    LIE_GRANT_LATER,   /* opens properly; then grants too much */
+    LIE_DENY_LATER,    /* opens properly; denies with lenders that do not fit */
+    LIE_REFUSE_LATER,  /* opens properly; then refuses, as if it had not */
+    LIE_VERSION_LATER, /* opens properly; then speaks another version */
+    LIE_REVOKE_LATER,  /* opens properly; asks for what nobody waits for any more */
     LIES
 };
 
@@ -73,12 +77,18 @@ static void liar_answer(enum lie lie, int fd, uint64_t grant) {
     case LIE_REFUSE:
         put(fd, VR_LEASE_REFUSED, (vram_status)-9999, 0, 0, 0);
         break;
+    case LIE_MEMORY:
+        put(fd, VR_LEASE_REFUSED, VRAM_ERR_HOST_MEMORY, 0, 0, 0);
+        break;
     case LIE_CUT:
         (void)!send(fd, bytes, 7, MSG_NOSIGNAL);
         break;
     case LIE_SILENT_LATER:
     case LIE_GRANT_LATER:
     case LIE_DENY_LATER:
+    case LIE_REFUSE_LATER:
+    case LIE_VERSION_LATER:
+    case LIE_REVOKE_LATER:
         put(fd, VR_LEASE_OPENED, VRAM_OK, grant ? 0 : 10 * UNIT, 1, 1024 * UNIT);
         break;
     default:
@@ -95,10 +105,23 @@ static void liar_lie(enum lie lie, int fd) {
         for (int i = 0; i < 20; i++) {
             put(fd, VR_LEASE_LENDER, VRAM_OK, 1, UINT64_MAX, UINT64_MAX);
         }
+        put(fd, VR_LEASE_LENDER, VRAM_OK, 12345, 1, 1);
+        put(fd, VR_LEASE_DENIED, VRAM_OK, 12345, 0, 0);
         put(fd, 250, VRAM_OK, 1, 1, 1); /* of a later version's types */
         put(fd, VR_LEASE_REVOKE, VRAM_OK, 5, UINT64_MAX, UINT64_MAX);
         put(fd, VR_LEASE_CANCEL, VRAM_OK, 4, 0, 0);
         put(fd, VR_LEASE_DENIED, VRAM_OK, 1, 3, UINT64_MAX);
+        put(fd, VR_LEASE_DENIED, VRAM_OK, 1, 3, UINT64_MAX); /* and once more */
+        put(fd, VR_LEASE_GRANTED, VRAM_OK, 1, 0, 0);
+    } else if (lie == LIE_REFUSE_LATER) {
+        put(fd, VR_LEASE_REFUSED, VRAM_ERR_LIMIT, 0, 0, 0);
+    } else if (lie == LIE_VERSION_LATER) {
+        uint8_t bytes[VR_WIRE_HEADER_BYTES];
+        vr_wire_header_write(bytes,
+                             &(struct vr_wire_header){.version = 9, .type = VR_LEASE_GRANTED});
+        (void)!send(fd, bytes, sizeof bytes, MSG_NOSIGNAL);
+    } else if (lie == LIE_REVOKE_LATER) {
+        put(fd, VR_LEASE_REVOKE, VRAM_OK, 5, 100 * UNIT, 0);
     }
 }
 
@@ -162,7 +185,7 @@ static void lying_brokers(void **state) {
         [LIE_NOISE] = VRAM_ERR_CORRUPT,       [LIE_LONG] = VRAM_ERR_CORRUPT,
         [LIE_VERSION] = VRAM_ERR_UNSUPPORTED, [LIE_MUCH] = VRAM_ERR_CORRUPT,
         [LIE_TYPE] = VRAM_ERR_CORRUPT,        [LIE_REFUSE] = VRAM_ERR_INVALID,
-        [LIE_CUT] = VRAM_ERR_TIMEOUT};
+        [LIE_MEMORY] = VRAM_ERR_HOST_MEMORY,  [LIE_CUT] = VRAM_ERR_TIMEOUT};
     vram_lease_options options = lease_options("x", 0, 100 * UNIT);
     struct holder holder;
     (void)state;
@@ -199,6 +222,7 @@ static void brokers_that_change(void **state) {
         vram_lease_options options = lease_options("x", 0, 100 * UNIT);
         (void)state;
         options.timeout_ns = SECOND / 10;
+        options.flags = lie == LIE_REVOKE_LATER ? VRAM_LEASE_AT_ONCE : 0;
         liar_start(&liar, lie);
         holder_open(&holder, &options);
         holder_fill(&holder, 8 * UNIT, 3);
@@ -213,6 +237,45 @@ static void brokers_that_change(void **state) {
         assert_ok(vram_free(holder.addr, holder.queue));
         holder_close(&holder);
     }
+}
+
+/* The minimum is asked for, and nobody answers. */
+static void a_minimum_nobody_answers_for(void **state) {
+    struct liar liar;
+    struct holder holder;
+    vram_lease_options options = lease_options("x", 50 * UNIT, 100 * UNIT);
+    (void)state;
+    options.timeout_ns = SECOND / 100;
+    liar_start(&liar, LIE_SILENT_LATER);
+    holder_device(&holder);
+    assert_int_equal(vram_lease_open(holder.device, &options, &holder.lease), VRAM_ERR_TIMEOUT);
+    assert_non_null(strstr(vram_error_get()->text, "minimum cannot be granted"));
+    liar_end(&liar);
+    assert_ok(vram_context_destroy(holder.context));
+}
+
+/* Two requests wait, one for the broker and one for its turn, when the lease is closed. */
+static void a_close_ends_what_waits(void **state) {
+    struct liar liar;
+    struct holder holder, same;
+    struct waiter first, second;
+    vram_lease_options options = lease_options("x", 0, 100 * UNIT);
+    (void)state;
+    options.timeout_ns = 20 * SECOND;
+    liar_start(&liar, LIE_SILENT_LATER);
+    holder_open(&holder, &options);
+    same = holder;
+    waiter_start(&first, &holder, 50 * UNIT);
+    usleep(20000);
+    waiter_start(&second, &same, 60 * UNIT);
+    usleep(20000);
+    uint64_t begin = lease_now();
+    assert_ok(vram_lease_close(holder.lease));
+    waiter_join(&first);
+    waiter_join(&second);
+    assert_true(lease_now() - begin < 10 * SECOND);
+    liar_end(&liar);
+    assert_ok(vram_context_destroy(holder.context));
 }
 
 /* ------------------------------------------------------------ a false holder */
@@ -281,6 +344,10 @@ static void lying_holders(void **state) {
     put_open(fd, 0);
     assert_true(is_closed(fd));
     close(fd);
+    fd = holder_connect(); /* begins with what only a holder says */
+    put(fd, VR_LEASE_HELD, VRAM_OK, 1, 0, 0);
+    assert_true(is_closed(fd));
+    close(fd);
     fd = holder_connect(); /* claims everything, and gives nothing: requests name it */
     put_open(fd, UINT64_MAX - 1);
     usleep(20000);
@@ -298,6 +365,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lying_brokers, lease_folder_make, lease_folder_remove),
         cmocka_unit_test_setup_teardown(brokers_that_change, lease_folder_make,
+                                        lease_folder_remove),
+        cmocka_unit_test_setup_teardown(a_minimum_nobody_answers_for, lease_folder_make,
+                                        lease_folder_remove),
+        cmocka_unit_test_setup_teardown(a_close_ends_what_waits, lease_folder_make,
                                         lease_folder_remove),
         cmocka_unit_test_setup_teardown(lying_holders, lease_folder_make, lease_folder_remove),
     };

@@ -238,7 +238,7 @@ static void connects_are_refused(void **state) {
                    {EAGAIN, VRAM_ERR_TIMEOUT},
                    {EINTR, VRAM_ERR_TIMEOUT}};
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
-        unsigned nth = 1; /* the call behind socket and its two fcntl */
+        unsigned nth = 1; /* the call behind socket */
         vram_status status;
         do {
             system_call_plan(nth++, answers[i].error);
