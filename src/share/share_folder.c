@@ -33,7 +33,7 @@ void vr_share_socket_path(const char *dir, const uint64_t server[2],
 static bool socket_sweep(void *user, const char *name) {
     char path[VR_SOCKET_PATH_MAX];
     int bytes = snprintf(path, sizeof path, "%s/%s", (const char *)user, name);
-    if (strncmp(name, SOCKET_PREFIX, sizeof SOCKET_PREFIX - 1) == 0 && bytes > 0 &&
+    if (strncmp(name, SOCKET_PREFIX, sizeof SOCKET_PREFIX - 1) == 0 &&
         (size_t)bytes < sizeof path && vr_os_socket_is_dead(path)) {
         vr_os_folder_remove(path);
     }

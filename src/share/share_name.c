@@ -19,6 +19,7 @@
 #include "base/os/os.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,8 +201,9 @@ vram_status vram_share_publish(vram_share *handle, const char *name, uint64_t *v
     status = share->exported
                  ? publish_entered(share, name, version)
                  : vr_fail(VRAM_ERR_INVALID, "only the process that exported a share publishes it");
+    /* It was closed meanwhile. untaken: by another thread, in the last microseconds */
     if (status == VRAM_OK && vr_handle_was(VR_KIND_SHARE, handle)) {
-        (void)vr_name_withdraw(share); /* it was closed meanwhile */
+        (void)vr_name_withdraw(share);
         status = vr_fail(VRAM_ERR_STALE, "the share was closed meanwhile");
     }
     vr_leave(share);
@@ -276,11 +278,11 @@ static bool name_add(void *user, const char *entry) {
     char path[PATH_BYTES], again[PATH_BYTES];
     struct name_file file;
     bool found;
-    int bytes = snprintf(path, sizeof path, "%s/%s", list->dir, entry);
-    if (strncmp(entry, NAME_PREFIX, sizeof NAME_PREFIX - 1) != 0 || bytes < 0 ||
-        (size_t)bytes >= sizeof path) {
+    _Static_assert(PATH_BYTES > VR_RUNTIME_DIR_MAX + NAME_MAX, "any entry's path fits");
+    if (strncmp(entry, NAME_PREFIX, sizeof NAME_PREFIX - 1) != 0) {
         return true;
     }
+    snprintf(path, sizeof path, "%s/%s", list->dir, entry);
     list->status = file_read(path, &file, &found);
     if (list->status != VRAM_OK || !found) {
         return list->status == VRAM_OK;

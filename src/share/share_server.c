@@ -129,7 +129,7 @@ static bool timelines_advance(struct vr_share_server *server) {
         }
         vr_mutex_unlock(&vr_share_lock);
         if (share) {
-            left = vr_timeline_advance(share) || left;
+            left |= vr_timeline_advance(share);
             vr_handle_unpin(share->object.handle);
         }
         if (end) {

@@ -34,16 +34,18 @@ static struct {
     atomic_uint calls;    /* since the plan was made */
     unsigned nth;         /* the call that fails; 0: none */
     int error;            /* with this errno */
+    const char *failed;   /* the wrapper of the last one that did, for messages */
     bool clock;           /* the clock fails */
     uint32_t owner;       /* files seem to belong to this user; 0: to whom they do */
     void (*peer)(void *); /* changes what getsockopt says */
 } system_call;
 
 /* Whether this call is the one; errno is set. */
-static inline bool system_call_fails(void) {
+static inline bool system_call_fails(const char *name) {
     if (atomic_fetch_add(&system_call.calls, 1) + 1 != system_call.nth) {
         return false;
     }
+    system_call.failed = name;
     errno = system_call.error;
     return true;
 }
@@ -65,7 +67,7 @@ static inline void system_call_each(void (*work)(void), void (*check)(void), con
         for (unsigned nth = 1; nth <= calls; nth += step) {
             system_call_plan(nth, *errors);
             work();
-            system_call_plan(0, 0);
+            system_call.nth = 0;
             check();
         }
     }
@@ -75,7 +77,7 @@ static inline void system_call_each(void (*work)(void), void (*check)(void), con
     type __real_##name parameters;                                                                 \
     type __wrap_##name parameters;                                                                 \
     type __wrap_##name parameters {                                                                \
-        return system_call_fails() ? (failed) : __real_##name arguments;                           \
+        return system_call_fails(__func__) ? (failed) : __real_##name arguments;                   \
     }
 
 SYSTEM_CALL(int, -1, fstat, (int file, struct stat *about), (file, about))
@@ -150,7 +152,7 @@ SYSTEM_CALL(DIR *, NULL, opendir, (const char *path), (path))
 int __real_lstat(const char *path, struct stat *about);
 int __wrap_lstat(const char *path, struct stat *about);
 int __wrap_lstat(const char *path, struct stat *about) {
-    int answer = system_call_fails() ? -1 : __real_lstat(path, about);
+    int answer = system_call_fails(__func__) ? -1 : __real_lstat(path, about);
     if (answer == 0 && system_call.owner) {
         about->st_uid = system_call.owner;
     }
@@ -160,7 +162,8 @@ int __wrap_lstat(const char *path, struct stat *about) {
 int __real_getsockopt(int file, int level, int name, void *value, socklen_t *bytes);
 int __wrap_getsockopt(int file, int level, int name, void *value, socklen_t *bytes);
 int __wrap_getsockopt(int file, int level, int name, void *value, socklen_t *bytes) {
-    int answer = system_call_fails() ? -1 : __real_getsockopt(file, level, name, value, bytes);
+    int answer =
+        system_call_fails(__func__) ? -1 : __real_getsockopt(file, level, name, value, bytes);
     if (answer == 0 && system_call.peer) {
         system_call.peer(value);
     }
@@ -181,7 +184,7 @@ int __wrap_open(const char *path, int flags, ...) {
     va_start(list, flags);
     mode_t mode = flags & O_CREAT ? va_arg(list, mode_t) : 0;
     va_end(list);
-    return system_call_fails() ? -1 : __real_open(path, flags, mode);
+    return system_call_fails(__func__) ? -1 : __real_open(path, flags, mode);
 }
 
 /* Flags of an open descriptor can always be set. */
@@ -193,7 +196,7 @@ int __wrap_fcntl(int file, int what, ...) {
     long argument = va_arg(list, long);
     va_end(list);
     bool flags = what == F_SETFD || what == F_SETFL;
-    return !flags && system_call_fails() ? -1 : __real_fcntl(file, what, argument);
+    return !flags && system_call_fails(__func__) ? -1 : __real_fcntl(file, what, argument);
 }
 
 #endif

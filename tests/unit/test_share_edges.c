@@ -67,8 +67,9 @@ static void nothing_is_left(void) {
         }
         usleep(1000);
     }
-    fail_msg("%d blocks and %d descriptors are left", (int)(vr_mem_live_blocks() - blocks_before),
-             (int)(share_descriptors() - descriptors));
+    fail_msg("%d blocks and %d descriptors are left; %s failed with %d",
+             (int)(vr_mem_live_blocks() - blocks_before), (int)(share_descriptors() - descriptors),
+             system_call.failed, system_call.error);
 }
 
 static void count_what_is_there(void) {
@@ -81,7 +82,7 @@ static void count_what_is_there(void) {
 /* --------------------------------------------------------------------- faults */
 
 static void every_system_call_fails(void **state) {
-    static const int errors[] = {EIO, EINTR, EMFILE, 0};
+    static const int errors[] = {EIO, EINTR, EMFILE, EACCES, 0};
     (void)state;
     worlds_open();
     general.flags = VRAM_SHARE_USER | VRAM_SHARE_READ_ONLY;
@@ -91,12 +92,16 @@ static void every_system_call_fails(void **state) {
     general.flags = 0;
     system_call_each(share_lives, nothing_is_left, errors, 3);
     worlds_close();
-}
-
-static void every_allocation_fails(void **state) {
-    (void)state;
+    share_backend = "sim"; /* keeps descriptors, which it gives up when there are no others */
     worlds_open();
     count_what_is_there();
+    blocks_before = UINT64_MAX; /* its journal grows */
+    system_call_each(share_lives, nothing_is_left, errors, FAULT_STEP);
+    worlds_close();
+    share_backend = "host";
+}
+
+static void allocations_fail(void) {
     for (uint64_t nth = 1, failed = 1; failed; nth += FAULT_STEP) {
         uint64_t before = vr_mem_failed();
         vr_mem_fail_at(nth, false);
@@ -105,7 +110,30 @@ static void every_allocation_fails(void **state) {
         failed = vr_mem_failed() - before;
         nothing_is_left();
     }
+}
+
+/* With a server that is made for the share, and with one that serves others already, in this folder
+   and in another one. */
+static void every_allocation_fails(void **state) {
+    vram_share *share[2];
+    char folder[60], path[100];
+    vram_share_options elsewhere = {.size = sizeof elsewhere, .dir = folder};
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/inner", share_dir);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    worlds_open();
+    count_what_is_there();
+    allocations_fail();
+    assert_ok(vram_share_export(&block, 1, &elsewhere, &share[0]));
+    assert_ok(vram_share_export(&block, 1, NULL, &share[1]));
+    count_what_is_there();
+    allocations_fail();
+    assert_ok(vram_share_close(share[1]));
+    assert_ok(vram_share_close(share[0]));
     worlds_close();
+    snprintf(path, sizeof path, "%s/vram-%u.lock", folder, (unsigned)geteuid());
+    (void)unlink(path);
+    assert_int_equal(rmdir(folder), 0);
 }
 
 /* Once, and for ever: what a driver does not release is counted as lost, and nothing else is. */
@@ -229,6 +257,7 @@ static void names_of_all_kinds(void **state) {
     share_hex(&token, hex);
     file_plant("vram-n-1", "vram-name 1\nx\n");
     file_plant("vram-n-2", "vram-name 1\n:\n");
+    file_plant("vram-n-6", "vram-name 1\n!\n");
     snprintf(text, sizeof text, "vram-name 1\n1\n%s\n\n", hex);
     file_plant("vram-n-3", text); /* without a name */
     snprintf(text, sizeof text, "vram-name 1\n1\n%s\n%0150d\n", hex, 7);

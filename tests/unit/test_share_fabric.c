@@ -5,8 +5,10 @@
  */
 #include "share_world.h"
 
+#include "base/wire.h"
 #include "fake/fake_cuda.h"
 #include "nothing_left.h"
+#include "track/crc32.h"
 
 #include <dlfcn.h>
 
@@ -109,6 +111,49 @@ static void what_is_open_stays(void **state) {
 }
 
 /* --------------------------------------------------------------------- refusals */
+
+/* A number of the bytes as somebody may have forged it, with its checksum. */
+static vram_share_fabric forged(const vram_share_fabric *fabric, int at, uint64_t value,
+                                int bytes) {
+    enum { CHECKED = VRAM_SHARE_FABRIC_BYTES - 4 };
+    vram_share_fabric made = *fabric;
+    vr_wire_put(made.bytes + at, value, bytes);
+    vr_wire_put(made.bytes + CHECKED, vr_crc32(0, made.bytes, CHECKED), 4);
+    return made;
+}
+
+static void forged_bytes_are_refused(void **state) {
+    static const struct {
+        int at, bytes;
+        uint64_t value;
+        vram_status status;
+    } forgeries[] = {{4, 1, 9, VRAM_ERR_UNSUPPORTED},
+                     {32, 8, 4096, VRAM_ERR_UNSUPPORTED},
+                     {24, 8, 0, VRAM_ERR_INVALID},
+                     {24, 8, 12345, VRAM_ERR_INVALID},
+                     {8, 8, UINT64_C(1) << 40, VRAM_ERR_INVALID},
+                     {16, 8, UINT64_C(1) << 40, VRAM_ERR_INVALID}};
+    struct share_world world;
+    vram_share *share, *opened = NULL;
+    vram_share_fabric fabric, made;
+    vram_share_info info = {.size = sizeof info};
+    vram_addr addr;
+    (void)state;
+    share_world_open(&world, FABRIC);
+    fabric_of(&world, MIB, &share, &fabric, &addr);
+    for (size_t i = 0; i < sizeof forgeries / sizeof forgeries[0]; i++) {
+        made = forged(&fabric, forgeries[i].at, forgeries[i].value, forgeries[i].bytes);
+        assert_int_equal(vram_share_fabric_open(world.device, &made, NULL, &opened),
+                         forgeries[i].status);
+    }
+    made = forged(&fabric, 5, 1, 1);
+    assert_ok(vram_share_fabric_open(world.device, &made, NULL, &opened));
+    assert_ok(vram_share_info_get(opened, &info));
+    assert_true(info.read_only); /* as its exporter says */
+    assert_int_equal(vram_share_fabric_get(opened, &made), VRAM_ERR_INVALID);
+    assert_ok(vram_share_close(opened));
+    share_world_close(&world);
+}
 
 static void damaged_bytes_are_refused(void **state) {
     (void)state;
@@ -246,9 +291,10 @@ int main(int count, char **arguments) {
     }
     fake_find();
     const struct CMUnitTest tests[] = {
-        TEST(contents_are_equal_both_ways), TEST(what_is_open_stays),
-        TEST(damaged_bytes_are_refused),    TEST(only_fabric_memory_has_a_name),
-        TEST(a_device_without_says_so),     TEST(every_call_may_fail),
+        TEST(contents_are_equal_both_ways),  TEST(what_is_open_stays),
+        TEST(forged_bytes_are_refused),      TEST(damaged_bytes_are_refused),
+        TEST(only_fabric_memory_has_a_name), TEST(a_device_without_says_so),
+        TEST(every_call_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

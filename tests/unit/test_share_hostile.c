@@ -146,6 +146,13 @@ static void a_client_that_lies_is_dropped(void **state) {
         }
         close(fd);
     }
+    int cut = connect_to(&token); /* a question that is too short */
+    vr_wire_header_write(message, &(struct vr_wire_header){.version = VR_WIRE_VERSION,
+                                                           .type = VR_WIRE_OPEN,
+                                                           .bytes = VR_WIRE_OPEN_BYTES - 1});
+    (void)send(cut, message, VR_WIRE_HEADER_BYTES + VR_WIRE_OPEN_BYTES - 1, MSG_NOSIGNAL);
+    assert_true(read(cut, answer, sizeof answer) <= 0);
+    close(cut);
     /* Others are served meanwhile and after it. */
     int silent = connect_to(&token);
     assert_ok(vram_share_open(world.device, &token, NULL, &opened));
