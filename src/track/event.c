@@ -103,6 +103,7 @@ static void announce_event(const struct vr_event *event) {
 static void send_event(struct vr_event *event) {
     struct vram_error error;
     vr_fetch_add(&receiver.inside, 1, VR_SEQ_CST);
+    /* untaken: nobody receives any more, or a child does not, since the caller looked */
     if (is_received(VR_SEQ_CST) && receiver.process == vr_os_process_generation()) {
         event->time_ns = vr_clock_now();
         vr_error_save(&error);
@@ -129,10 +130,11 @@ void vr_event_tell(struct vr_event *event) {
    threads never end, and are not waited for. */
 static void receiver_clear(void) {
     vr_fetch_and(&vr_events_wanted_by, ~(uint32_t)VR_EVENTS_RECEIVED, VR_SEQ_CST);
+    /* untaken: a call is just inside */
     for (unsigned round = 0;
          vr_load(&receiver.inside, VR_SEQ_CST) && receiver.process == vr_os_process_generation();
          round++) {
-        if (round < 64) {
+        if (round < 64) { /* untaken: as above */
             vr_os_yield();
         } else {
             vr_os_sleep(50000);

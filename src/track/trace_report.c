@@ -8,7 +8,7 @@
 
 /* One more than the value, so that 0 is "not known". */
 static uint64_t known_or_none(vram_value value) {
-    return value.known && value.value < UINT64_MAX ? value.value + 1 : 0;
+    return value.known ? value.value + 1 : 0;
 }
 
 static uint8_t *put_text(uint8_t *to, const char *text, size_t most) {

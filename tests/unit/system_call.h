@@ -30,14 +30,15 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Threads of the library read it while a test changes it. */
 static struct {
-    atomic_uint calls;    /* since the plan was made */
-    unsigned nth;         /* the call that fails; 0: none */
-    int error;            /* with this errno */
-    const char *failed;   /* the wrapper of the last one that did, for messages */
-    bool clock;           /* the clock fails */
-    uint32_t owner;       /* files seem to belong to this user; 0: to whom they do */
-    void (*peer)(void *); /* changes what getsockopt says */
+    atomic_uint calls;              /* since the plan was made */
+    atomic_uint nth;                /* the call that fails; 0: none */
+    atomic_int error;               /* with this errno */
+    _Atomic(const char *) failed;   /* the wrapper of the last one that did, for messages */
+    atomic_bool clock;              /* the clock fails */
+    _Atomic uint32_t owner;         /* files seem to be this user's; 0: whose they are */
+    _Atomic(void (*)(void *)) peer; /* changes what getsockopt says */
 } system_call;
 
 /* Whether this call is the one; errno is set. */
@@ -164,8 +165,9 @@ int __wrap_getsockopt(int file, int level, int name, void *value, socklen_t *byt
 int __wrap_getsockopt(int file, int level, int name, void *value, socklen_t *bytes) {
     int answer =
         system_call_fails(__func__) ? -1 : __real_getsockopt(file, level, name, value, bytes);
-    if (answer == 0 && system_call.peer) {
-        system_call.peer(value);
+    void (*peer)(void *) = system_call.peer;
+    if (answer == 0 && peer) {
+        peer(value);
     }
     return answer;
 }

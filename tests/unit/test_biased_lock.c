@@ -165,9 +165,31 @@ static void a_handler_keeps_out_of_its_own_threads_turn(void **state) {
 
 #define HERE(test) cmocka_unit_test_setup(test, begin)
 
+/* The states between two steps: an owner whose bias was revoked, which has the lock by the other
+   way, and one that is inside. */
+static void owners_without_their_bias(void **state) {
+    uint64_t self = vr_os_thread_number();
+    (void)state;
+    vr_store(&lock.owner, self, VR_RELAXED);
+    assert_true(vr_biased_lock_take(&lock)); /* by the holder's word */
+    assert_false(vr_biased_lock_take(&lock));
+    assert_false(vr_biased_lock_try(&lock));
+    vr_biased_lock_give(&lock);
+    assert_true(vr_biased_lock_try(&lock));
+    vr_biased_lock_give(&lock);
+    vr_store(&lock.biased, 1, VR_RELAXED);
+    assert_true(vr_biased_lock_try(&lock));
+    assert_false(vr_biased_lock_try(&lock)); /* inside already */
+    vr_biased_lock_give(&lock);
+    lock.streak_needed = VR_BIASED_LOCK_STREAK_MAX;
+    let_another_have_one(); /* revokes it */
+    assert_int_equal(lock.streak_needed, VR_BIASED_LOCK_STREAK_MAX);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(an_owner_is_alone_until_another_comes),
+        HERE(owners_without_their_bias),
         HERE(an_owner_may_end),
         HERE(one_thread_at_a_time),
         HERE(a_handler_keeps_out_of_its_own_threads_turn),

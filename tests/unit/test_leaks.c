@@ -291,6 +291,48 @@ static void functions_suppress_too(void **state) {
     vram_context_destroy(rig.context);
 }
 
+static void keep_nothing(void *user, vram_log_level level, const char *text) {
+    (void)user;
+    (void)level;
+    (void)text;
+}
+
+/* What is suppressed is in neither report, foreign memory as well; groups of one size keep their
+   order; what was lost is said. */
+static void reports_of_all_kinds(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(rig.device, "pool");
+    vram_foreign_options named = {.size = sizeof named, .tag = "known/lib"};
+    vram_live_query query = {.size = sizeof query, .device = rig.device};
+    vram_leak_summary summary = {.size = sizeof summary};
+    uint64_t id;
+    take(pool, 100, "first", NULL, rig.queue);
+    take(pool, 100, "second", NULL, rig.queue);
+    take(pool, 300, "known/cache", NULL, rig.queue);
+    assert_ok(vram_foreign_track(rig.device, 1234, &named, &id));
+    vr_mem_fail_at(1, true); /* a new tag's record */
+    vram_alloc_options options = {.size = sizeof options, .tag = "lost"};
+    (void)vram_alloc_with(pool, 700, rig.queue, &options, &(vram_addr){0});
+    vr_mem_fail_at(0, false);
+    write_file("leak:^known/*\nnonsense\n");
+    assert_ok(vram_option_set("leak_suppressions", path));
+    for (int json = 0; json < 2; json++) {
+        struct sheet sheet = {0};
+        assert_ok(vram_leaks_write(&query, json ? VRAM_REPORT_JSON : VRAM_REPORT_TEXT, put, &sheet,
+                                   &summary));
+        assert_int_equal(summary.suppressed_blocks, 2);
+        assert_int_equal(summary.foreign_blocks, 0);
+        assert_null(strstr(sheet.text, "known/"));
+        assert_true(strstr(sheet.text, "\"first\"") < strstr(sheet.text, "\"second\""));
+        free(sheet.text);
+    }
+    vram_log_set(keep_nothing, NULL, VRAM_LOG_WARN);
+    vram_context_destroy(rig.context); /* tells of the line that is none */
+    vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
+    assert_ok(vram_option_set("leak_suppressions", ""));
+}
+
 /* ------------------------------------------------------------------------ ends */
 
 static unsigned warnings;
@@ -573,6 +615,7 @@ int main(void) {
         HERE(patterns_are_those_of_the_sanitizer),
         HERE(long_names_take_no_longer),
         HERE(suppressed_leaks_are_counted_apart),
+        HERE(reports_of_all_kinds),
         HERE(functions_suppress_too),
         HERE(ends_are_reported),
         HERE(ends_of_untracked_pools_are_logged),

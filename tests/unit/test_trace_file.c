@@ -4,6 +4,7 @@
  * system that refuses anything, two programs that mean the same file, a fork; and rings that go
  * round.
  */
+#include "track/trace_file.h"
 #include "unit/child.h"
 #include "unit/fault_step.h"
 #include "unit/trace_world.h"
@@ -434,6 +435,8 @@ static void two_traces_do_not_share_a_file(void **state) {
 static int write_as_a_child(void *argument) {
     struct vr_trace_writer *writer = argument;
     write_many(writer, 100);
+    vr_trace_write_sample(writer, &(struct vr_trace_sample){.pool = 1});
+    vr_trace_write_mark(writer, "nobody hears it");
     vr_trace_writer_close(writer);
     return 0;
 }
@@ -448,6 +451,22 @@ static void a_forked_child_writes_nothing(void **state) {
     struct found found = read_path(trace_path);
     assert_int_equal(found.allocs, 20);
     assert_int_equal(found.end, RECORDING_ENDED);
+}
+
+/* A file that was not opened, and a sample that is never due again. */
+static void files_that_are_not_open(void **state) {
+    struct vr_trace_file file = {.fd = -1};
+    struct vr_trace_end end = {0};
+    (void)state;
+    vr_trace_file_close(&file, &end);
+    vr_trace_file_abandon(&file);
+    vr_mem_fail_at(1, false);
+    assert_int_equal(vr_trace_file_open(&file, trace_path, 1 << 20), VRAM_ERR_HOST_MEMORY);
+    vr_mem_fail_at(0, false);
+    struct vr_trace_writer *writer = open_writer(0);
+    assert_true(vr_trace_writer_due(writer, UINT64_MAX));
+    assert_false(vr_trace_writer_due(writer, 1));
+    vr_trace_writer_close(writer);
 }
 
 /* ------------------------------------------------------------------ the lock */
@@ -576,6 +595,7 @@ int main(void) {
         cmocka_unit_test(a_ring_finds_out_at_once),
         cmocka_unit_test(places_that_are_none),
         cmocka_unit_test(two_traces_do_not_share_a_file),
+        cmocka_unit_test(files_that_are_not_open),
         cmocka_unit_test(a_forked_child_writes_nothing),
         cmocka_unit_test(threads_write_into_one_order),
     };

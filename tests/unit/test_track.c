@@ -5,9 +5,12 @@
  */
 #include "byte_units.h"
 #include "core/tracking/pool_tracking.h"
+#include "track/stack.h"
+#include "track/track_table.h"
 #include "unit/device_world.h"
 #include "unit/stats_of.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -243,6 +246,99 @@ static void a_record_costs_at_most_48_bytes(void **state) {
     vr_track_free(track);
 }
 
+/* What a signal handler meets that has interrupted the holder of the lock: every call ends at once,
+   and tells what it could not keep. */
+static void a_handler_finds_the_lock_held(void **state) {
+    struct vr_track_label label = {.name = "name"};
+    struct vr_site_key key = {.tag = "tag", .queue = 3};
+    struct vr_track_view view;
+    struct vr_track_brief brief;
+    struct vr_track_totals totals;
+    struct vr_site site;
+    uint32_t at = 5, place = 0;
+    uint64_t id = 0;
+    (void)state;
+    struct vr_track *track = track_make();
+    uint32_t number = add(track, "tag", 1000, &label), more = add(track, "tag", 1000, &label);
+    vr_track_remove(track, more, 1000, 1024, &brief); /* its label waits to be freed */
+    assert_true(vr_track_enter(track));
+    assert_int_equal(vr_track_prepare(track, &key, &label), 0);
+    assert_int_equal(vr_track_commit(track, number, 4096, 1000, 1024, 0), 0);
+    assert_int_equal(vr_track_quick(track, &key, &place, 4096, 1000, 1024, &id), 0);
+    vr_track_remove(track, number, 1000, 1024, &brief);
+    vr_track_resize(track, number, (struct vr_track_size){1000, 1024},
+                    (struct vr_track_size){2000, 2048}, &brief);
+    vr_track_drop(track, number);
+    assert_false(vr_track_look(track, number, &view));
+    assert_int_equal(vr_track_list(track, &at, &view, 1), 0);
+    assert_int_equal(at, 0);
+    at = 5;
+    assert_int_equal(vr_track_sites(track, &at, &site, 1), 0);
+    assert_int_equal(at, 0);
+    vr_track_peak_reset(track);
+    vr_track_totals_get(track, &totals);
+    assert_int_equal(totals.count, 0); /* not known now */
+    assert_int_equal(totals.lost, 2);
+    vr_track_leave(track);
+    vr_track_totals_get(track, &totals);
+    assert_int_equal(totals.count, 1);
+    assert_true(vr_track_look(track, number, &view));
+    assert_int_equal(view.requested, 1000);
+    vr_track_free(track);
+}
+
+/* Blocks whose record was lost count all the same; one that is only prepared is not live yet. */
+static void blocks_without_records_count(void **state) {
+    struct vr_site_key keys[3] = {{.tag = "a"}, {.tag = "b"}, {.tag = "c"}};
+    struct vr_track_view view;
+    struct vr_track_brief brief = {.id = 7};
+    struct vr_site sites[2];
+    uint32_t at = 0, found = 0;
+    (void)state;
+    struct vr_track *track = track_make();
+    assert_int_equal(vr_track_commit(track, 0, 4096, 1000, 1024, 0), 0);
+    vr_track_resize(track, 0, (struct vr_track_size){1000, 1024},
+                    (struct vr_track_size){2000, 2048}, &brief);
+    assert_int_equal(brief.id, 0);
+    vr_track_remove(track, 0, 2000, 2048, &brief);
+    for (int i = 0; i < 3; i++) {
+        uint32_t number = vr_track_prepare(track, &keys[i], NULL);
+        assert_false(vr_track_look(track, number, &view));
+        assert_int_not_equal(vr_track_commit(track, number, 4096, 1000, 1024, 0), 0);
+    }
+    do { /* a few at a time */
+        found += vr_track_sites(track, &at, sites, 1);
+    } while (at);
+    assert_int_equal(found, 3);
+    vr_track_peak_reset(track);
+    struct vr_track_totals totals;
+    vr_track_totals_get(track, &totals);
+    assert_int_equal(totals.peak_count, 3);
+    vr_track_free(track);
+}
+
+/* ------------------------------------------------------------------ stacks */
+
+static void stacks_without_memory(void **state) {
+    uint64_t frames[VR_STACK_DEPTH];
+    char text[VR_FRAME_TEXT];
+    (void)state;
+    vr_stacks_reset();
+    for (uint64_t nth = 1; nth <= 2; nth++) { /* for the page, and for the stack itself */
+        vr_os_fail_at(nth, true, ENOMEM);
+        (void)vr_stack_take();
+        vr_os_fail_at(0, false, 0);
+    }
+    uint32_t number = vr_stack_take();
+    assert_int_not_equal(number, 0);
+    assert_int_equal(vr_stack_all(number, frames, 1), 1);
+    assert_int_equal(vr_stack_all(number + 100, frames, 1), 0);
+    assert_int_equal(vr_stack_frames(0, frames), 0);
+    vr_frame_text(1, text);
+    assert_string_equal(text, "0x1");
+    vr_stacks_reset();
+}
+
 /* --------------------------------------------------------------------- pools */
 
 /* Allocations without a tag have a site of their own, which the first one makes. If that one is a
@@ -415,6 +511,9 @@ int main(void) {
         HERE(sites_are_used_again),
         HERE(lost_records_are_counted),
         HERE(a_record_costs_at_most_48_bytes),
+        HERE(a_handler_finds_the_lock_held),
+        HERE(blocks_without_records_count),
+        HERE(stacks_without_memory),
         HERE(a_hit_waits_for_its_site),
         HERE(tracked_pools_count_as_others_do),
         HERE(tracking_is_a_choice),
