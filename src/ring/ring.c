@@ -393,7 +393,7 @@ vram_status vram_ring_destroy(vram_ring *handle) {
             "this is the ring's own thread, inside a callback of the program: destroy the "
             "ring on another thread, after the callback has returned");
     }
-    if (!vr_object_end(&ring->object, ring_end, &status)) {
+    if (!vr_object_end(&ring->object, ring_end, &status)) { /* untaken: two threads at once */
         status = vr_fail(VRAM_ERR_STALE, "the ring is being destroyed already");
     }
     vr_leave(ring);

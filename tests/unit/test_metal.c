@@ -4,7 +4,10 @@
  * kernels, ends of work that come in any order, every code of a failed command buffer, and every
  * message that may give nothing, at every place where it is sent.
  */
+#include "backend/metal/metal_backend.h"
+#include "base/handle.h"
 #include "base/option.h"
+#include "device/objects.h"
 #include "fake/fake_metal.h"
 #include "vram/pool.h"
 #include "vram/vram.h"
@@ -92,6 +95,9 @@ static void test_absence_has_a_reason(void **state) {
     assert_int_equal(vram_option_set("metal_library", NULL), VRAM_OK);
     reason(text);
     assert_non_null(strstr(text, "it is a part of macOS"));
+    assert_int_equal(vram_option_set("metal_library", "/nonexistent/Metal"), VRAM_OK);
+    reason(text);
+    assert_non_null(strstr(text, "/nonexistent/Metal"));
     assert_int_equal(vram_option_set("metal_library", "libm.so.6"), VRAM_OK);
     reason(text);
     assert_non_null(strstr(text, "objc_getClass"));
@@ -367,6 +373,28 @@ static void test_time(void **state) {
     rig_end(&rig);
 }
 
+/* The tables themselves are given addresses that are nobody's, which src/device would find first. */
+static void test_addresses_of_nobody(void **state) {
+    struct rig rig = {.context = NULL};
+    char bytes[16] = {0};
+    vram_addr nobody = 16;
+    (void)state;
+    assert_int_equal(rig_open(&rig), VRAM_OK);
+    struct vr_queue_object *object = vr_handle_pin(VR_KIND_QUEUE, rig.queue);
+    struct vr_queue *queue = &object->base;
+    struct vr_device *device = queue->device;
+    assert_int_equal(vr_metal_upload(queue, nobody, bytes, 16), VRAM_ERR_INVALID);
+    assert_int_equal(vr_metal_download(queue, bytes, nobody, 16), VRAM_ERR_INVALID);
+    assert_int_equal(vr_metal_copy(queue, nobody, rig.a, 16), VRAM_ERR_INVALID);
+    assert_int_equal(vr_metal_copy(queue, rig.a, nobody, 16), VRAM_ERR_INVALID);
+    assert_int_equal(vr_metal_fill(queue, nobody, 0, 4, 16), VRAM_ERR_INVALID);
+    assert_int_equal(vr_metal_memory_free(device, nobody, 16), VRAM_ERR_INVALID);
+    assert_int_equal(vr_metal_memory_free(device, rig.a + 1, 16), VRAM_ERR_INVALID);
+    assert_int_equal(device->pinned->free(device, nobody, 16), VRAM_ERR_INVALID);
+    vr_leave(object);
+    rig_end(&rig);
+}
+
 int main(void) {
     void *library = dlopen(FAKE_METAL_PATH, RTLD_NOW | RTLD_LOCAL);
     control = library ? dlsym(library, "fake_metal_control") : NULL;
@@ -381,6 +409,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_every_code_of_a_command_buffer, begin, end),
         cmocka_unit_test_setup_teardown(test_what_is_refused, begin, end),
         cmocka_unit_test_setup_teardown(test_native, begin, end),
+        cmocka_unit_test_setup_teardown(test_addresses_of_nobody, begin, end),
         cmocka_unit_test_setup_teardown(test_time, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -152,6 +152,12 @@ static void bad_adoptions_are_refused(void **state) {
         assert_null(context);
         assert_non_null(strstr(vram_error_get()->text, "vram_context_options.metal"));
     }
+    struct {
+        struct vram_metal_adoption known;
+        uint64_t later;
+    } newer = {.known = {.size = sizeof newer, .device = program.device}, .later = 1};
+    assert_int_equal(create(&newer.known, &context), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "does not know"));
     const vram_context_options options = {
         .size = sizeof options, .backends = "host", .metal = &cases[0]};
     assert_ok(vram_context_create(&options, &context)); /* who does not use Metal */
