@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/os/machine.h"
 #include "base/os/os.h"
+#include "base/size.h"
 #include "compute/setting.h"
 
 #include <stdarg.h>
@@ -38,16 +39,14 @@ enum { FIELDS = 5, FILE_MOST = 4096 };
 static const char *const names[FIELDS] = {"cpu_rate", "device_rate", "upload_rate", "download_rate",
                                           "device_picoseconds"};
 
-/* Appends to a text, as printf; false when it does not fit. */
-__attribute__((format(printf, 4, 5))) static bool
+/* Appends to a text, as printf. Whatever does not fit makes its length the capacity. */
+__attribute__((format(printf, 4, 5))) static void
 text_add(char *text, size_t capacity, size_t *length, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     int wrote = vsnprintf(text + *length, capacity - *length, format, arguments);
     va_end(arguments);
-    bool fits = wrote >= 0 && (size_t)wrote < capacity - *length;
-    *length += fits ? (size_t)wrote : 0;
-    return fits;
+    *length = (size_t)vr_smaller(*length + (size_t)wrote, capacity);
 }
 
 /* FNV-1a: any change of one byte changes it. */
@@ -88,18 +87,17 @@ void vr_calibration_round(struct vram_calibration *rates) {
     *rates = rates_of(numbers);
 }
 
-/* Writes the file for these numbers. Returns its length, 0 if `text` is too small. */
+/* Writes the file for these numbers. Returns its length; the capacity if `text` is too small. */
 static size_t write_all(const char *key, const uint64_t numbers[FIELDS], char *text,
                         size_t capacity) {
     size_t length = 0;
-    bool fits = text_add(text, capacity, &length, "%s%s", HEADING, key);
+    text_add(text, capacity, &length, "%s%s", HEADING, key);
     for (int i = 0; i < FIELDS; i++) {
-        fits = fits && text_add(text, capacity, &length, "%s %llu\n", names[i],
-                                (unsigned long long)numbers[i]);
+        text_add(text, capacity, &length, "%s %llu\n", names[i], (unsigned long long)numbers[i]);
     }
-    uint64_t check = fits ? check_of(text, length) : 0;
-    fits = fits && text_add(text, capacity, &length, "check %016llx\n", (unsigned long long)check);
-    return fits ? length : 0;
+    text_add(text, capacity, &length, "check %016llx\n",
+             (unsigned long long)check_of(text, length));
+    return length;
 }
 
 /* Reads the number of the line "NAME NUMBER" at *at, and moves *at behind it. */
@@ -124,6 +122,8 @@ static bool read_number(const char **at, const char *end, const char *name, uint
 bool vr_calibration_parse(const char *key, const char *text, size_t bytes,
                           struct vram_calibration *rates) {
     char again[FILE_MOST];
+    _Static_assert(sizeof again > sizeof((struct vr_calibration_place *)0)->key + 512,
+                   "every key fits, with its numbers");
     uint64_t numbers[FIELDS];
     size_t head = strlen(HEADING) + strlen(key);
     const char *at = text + (head < bytes ? head : bytes), *end = text + bytes;
@@ -133,7 +133,7 @@ bool vr_calibration_parse(const char *key, const char *text, size_t bytes,
         }
     }
     size_t length = write_all(key, numbers, again, sizeof again);
-    if (!length || length != bytes || memcmp(again, text, bytes) != 0) {
+    if (length != bytes || memcmp(again, text, bytes) != 0) {
         return false;
     }
     *rates = rates_of(numbers);
@@ -142,30 +142,32 @@ bool vr_calibration_parse(const char *key, const char *text, size_t bytes,
 
 /* ------------------------------------------------------------------------- key */
 
+/* False: it does not fit. */
 static bool write_key(const struct vr_scheduler *scheduler, const struct vr_arithmetic *arithmetic,
                       char *key, size_t capacity) {
+    static const uint8_t unknown[sizeof scheduler->info.uuid];
     const struct vram_device_info *info = &scheduler->info;
+    const uint8_t *uuid = info->uuid_known ? info->uuid : unknown;
     struct vr_machine machine;
     size_t length = 0;
     vr_os_machine(&machine);
-    bool fits = text_add(key, capacity, &length, "version %s\ncpu %s, %u processors\n",
-                         vram_version_text(), machine.cpu, vr_os_processors()) &&
-                text_add(key, capacity, &length, "cpu arithmetic %s, %u threads\n",
-                         scheduler->blas.sgemm ? scheduler->blas.name : scheduler->cpu_name,
-                         scheduler->cpu_threads) &&
-                text_add(key, capacity, &length, "device %s %u, %s\nuuid ", info->backend,
-                         info->backend_index, info->name);
+    text_add(key, capacity, &length, "version %s\ncpu %s, %u processors\n", vram_version_text(),
+             machine.cpu, vr_os_processors());
+    text_add(key, capacity, &length, "cpu arithmetic %s, %u threads\n",
+             scheduler->blas.sgemm ? scheduler->blas.name : scheduler->cpu_name,
+             scheduler->cpu_threads);
+    text_add(key, capacity, &length, "device %s %u, %s\nuuid ", info->backend, info->backend_index,
+             info->name);
     for (int i = 0; i < 16; i++) {
-        fits =
-            fits && text_add(key, capacity, &length, "%02x", info->uuid_known ? info->uuid[i] : 0u);
+        text_add(key, capacity, &length, "%02x", uuid[i]);
     }
-    return fits &&
-           text_add(key, capacity, &length, "\ndevice arithmetic %s, %u queues\n", arithmetic->name,
-                    scheduler->queue_count) &&
-           text_add(key, capacity, &length, "copies through %llu x %llu bytes, %llu threads\n",
-                    (unsigned long long)vr_setting_number("staging_slots"),
-                    (unsigned long long)vr_setting_number("staging_slot"),
-                    (unsigned long long)vr_setting_number("staging_threads"));
+    text_add(key, capacity, &length, "\ndevice arithmetic %s, %u queues\n", arithmetic->name,
+             scheduler->queue_count);
+    text_add(key, capacity, &length, "copies through %llu x %llu bytes, %llu threads\n",
+             (unsigned long long)vr_setting_number("staging_slots"),
+             (unsigned long long)vr_setting_number("staging_slot"),
+             (unsigned long long)vr_setting_number("staging_threads"));
+    return length < capacity;
 }
 
 /* The folder, by the option or the environment; false: there is none. */
@@ -178,12 +180,13 @@ static bool find_folder(char *path, size_t capacity) {
         return false;
     }
     if (*chosen) {
-        return text_add(path, capacity, &length, "%s", chosen);
+        text_add(path, capacity, &length, "%s", chosen);
+    } else if (cache && *cache == '/') { /* its specification forbids relative paths */
+        text_add(path, capacity, &length, "%s/vram", cache);
+    } else if (home && *home == '/') {
+        text_add(path, capacity, &length, "%s/.cache/vram", home);
     }
-    if (cache && *cache == '/') { /* its specification forbids relative paths */
-        return text_add(path, capacity, &length, "%s/vram", cache);
-    }
-    return home && *home == '/' && text_add(path, capacity, &length, "%s/.cache/vram", home);
+    return length > 0;
 }
 
 bool vr_calibration_place(const struct vr_scheduler *scheduler,
@@ -194,8 +197,9 @@ bool vr_calibration_place(const struct vr_scheduler *scheduler,
         return false;
     }
     size_t length = strlen(place->path);
-    return text_add(place->path, sizeof place->path, &length, "/calibration-%016llx",
-                    (unsigned long long)check_of(place->key, strlen(place->key)));
+    text_add(place->path, sizeof place->path, &length, "/calibration-%016llx",
+             (unsigned long long)check_of(place->key, strlen(place->key)));
+    return length < sizeof place->path;
 }
 
 /* ------------------------------------------------------------------------ files */
@@ -224,8 +228,6 @@ void vr_calibration_keep(const struct vr_calibration_place *place,
     numbers_of(rates, numbers);
     size_t length = write_all(place->key, numbers, text, sizeof text);
     vr_error_save(&error);
-    if (length) {
-        (void)vr_os_text_replace(place->path, text, length); /* keeps (3) */
-    }
+    (void)vr_os_text_replace(place->path, text, length); /* keeps (3) */
     vr_error_restore(&error);
 }

@@ -3,6 +3,7 @@
  * test_device.c: what the conformance suite cannot show through healthy devices: limits, drivers
  * that refuse or lie, lost devices, unfinished queues, and struct versions.
  */
+#include "backend/registry.h"
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/option.h"
@@ -77,6 +78,12 @@ static void rig_end_clean(struct rig *rig) {
 }
 
 /* ------------------------------------------------------------------- limits */
+
+static void there_are_so_many_backends(void **state) {
+    (void)state;
+    assert_non_null(vr_registry_at(vr_registry_count() - 1));
+    assert_null(vr_registry_at(vr_registry_count()));
+}
 
 static void the_limit_counts_all_handles_of_a_device(void **state) {
     vram_addr a, b;
@@ -540,6 +547,7 @@ static void bad_contexts_are_refused_by_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(there_are_so_many_backends),
         cmocka_unit_test_teardown(the_limit_counts_all_handles_of_a_device, nothing_left),
         cmocka_unit_test_teardown(closing_makes_way_under_the_limit, nothing_left),
         cmocka_unit_test_teardown(a_refused_free_leaves_the_memory_live, nothing_left),

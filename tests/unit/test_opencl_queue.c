@@ -171,6 +171,16 @@ static void adopted_queues_are_in_order(void **state) {
         fake->hold(false);
         settle(&queue);
         assert_string_equal(text, "before");
+        if (unordered) { /* without its barrier nothing is submitted */
+            const struct vr_queue_ops *ops = world.device.queue_ops;
+            plan->refuse("clEnqueueBarrierWithWaitList", 1, VR_CL_OUT_OF_RESOURCES, true);
+            assert_int_not_equal(upload(&queue, addr, "nobody", 7), VRAM_OK);
+            assert_int_not_equal(ops->download(&queue, text, addr, 7), VRAM_OK);
+            assert_int_not_equal(ops->copy(&queue, addr + 64, addr, 7), VRAM_OK);
+            assert_int_not_equal(ops->fill(&queue, addr, 0, 4, 8), VRAM_OK);
+            plan->refuse(NULL, 0, 0, false);
+            assert_string_equal(text, "before");
+        }
         uint64_t releases = plan->calls("clReleaseCommandQueue");
         end_queue(&queue);
         assert_int_equal(plan->calls("clReleaseCommandQueue"), releases + 1);
