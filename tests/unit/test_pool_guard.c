@@ -14,8 +14,10 @@
 #include "vram/vram.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -101,6 +103,58 @@ static void new_blocks_are_zero(void **state) {
         assert_int_equal(stats_of(rig.pool).cache_hits, 0);
         rig_end(&rig, true);
         vr_option_reset();
+    }
+}
+
+static atomic_bool kernel_may_end;
+
+static void hold_queue(const vram_kernel_call *call) {
+    (void)call;
+    while (!kernel_may_end) {
+        sched_yield();
+    }
+}
+
+/* New blocks are filled on a queue that is busy. They are freed on another queue, or on none, and
+   the next owner writes its bytes: the fill does not come after these, and is no damage. */
+static void late_fills_hit_no_other_owner(void **state) {
+    static const uint32_t modes[] = {VRAM_POOL_ZERO_ALLOC, VRAM_POOL_ZERO_FREE, VRAM_POOL_RED_ZONES,
+                                     VRAM_POOL_ZERO_ALLOC | VRAM_POOL_RED_ZONES};
+    enum { BYTES = 200 * 1024 };
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        vram_context_options wanted = {.size = sizeof wanted, .backends = "host"};
+        vram_pool_options options = {.size = sizeof options, .flags = modes[i / 2]};
+        vram_kernel_source source = {.size = sizeof source,
+                                     .code = (const void *)(uintptr_t)hold_queue,
+                                     .entry = "hold_queue"};
+        vram_launch launch = {.size = sizeof launch, .groups = {1, 1, 1}, .group_size = {1, 1, 1}};
+        struct rig rig = {.pool = NULL};
+        vram_queue *third;
+        vram_kernel *kernel;
+        vram_addr addr, next;
+        assert_ok(vram_context_create(&wanted, &rig.context));
+        assert_ok(vram_device_open(rig.context, 0, &rig.device));
+        assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
+        assert_ok(vram_queue_create(rig.device, NULL, &rig.other));
+        assert_ok(vram_queue_create(rig.device, NULL, &third));
+        assert_ok(vram_pool_create(rig.device, &options, &rig.pool));
+        assert_ok(vram_kernel_create(rig.device, &source, &kernel));
+        kernel_may_end = false;
+        assert_ok(vram_queue_launch(rig.queue, kernel, &launch));
+        assert_ok(vram_alloc(rig.pool, BYTES, rig.queue, &addr));
+        /* A free with a check waits for the fill. */
+        kernel_may_end = modes[i / 2] & VRAM_POOL_RED_ZONES;
+        assert_ok(vram_free(addr, i % 2 ? rig.other : NULL));
+        assert_ok(vram_alloc(rig.pool, BYTES, third, &next));
+        assert_ok(vram_queue_fill(third, next, 0x77, 1, BYTES));
+        (void)vram_queue_wait(third, 20 * 1000 * 1000); /* it may wait for the first queue */
+        kernel_may_end = true;
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        expect_bytes(third, next, BYTES, 0x77);
+        assert_ok(vram_free(next, third));
+        assert_int_equal(stats_of(rig.pool).unchecked_blocks, 0);
+        assert_ok(vram_context_destroy(rig.context));
     }
 }
 
@@ -668,6 +722,7 @@ static void threads_share_a_guarded_pool(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(new_blocks_are_zero, nothing_left),
+        cmocka_unit_test_teardown(late_fills_hit_no_other_owner, nothing_left),
         cmocka_unit_test_teardown(freed_memory_is_zero, nothing_left),
         cmocka_unit_test_teardown(red_zones_change_nothing_else, nothing_left),
         cmocka_unit_test_teardown(every_stray_byte_is_found, nothing_left),

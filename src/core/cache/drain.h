@@ -62,6 +62,10 @@ void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
 void vr_pool_return_ordered(struct vr_pool *pool, struct vr_queue_object *queue,
                             struct vr_block *block);
 
+/* Makes the queue wait on the device for all other queues that may use a claimed block; if it
+   cannot, the host waits. False: some may still use it. No lock held; order.c. */
+bool vr_pool_join_block(struct vr_queue_object *queue, struct vr_block *block);
+
 /* Waits until any queue may use all that was freed in a deterministic pool; VRAM_ERR_TIMEOUT. No
    lock held; order.c. */
 vram_status vr_pool_finish(struct vr_pool *pool);

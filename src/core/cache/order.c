@@ -9,6 +9,8 @@
  *  (3) A block that several queues have used is free in stream order of the queue it was freed on;
  *      that queue waits for the others on the device.
  *  (4) A trim waits for all work, so that what it releases does not depend on progress.
+ *
+ * Pools with safety modes use vr_pool_join_block, in the same way.
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"
@@ -128,4 +130,45 @@ void vr_pool_return_ordered(struct vr_pool *pool, struct vr_queue_object *queue,
     if (user) {
         vr_leave(user);
     }
+}
+
+/* --------------------------------------------------------------------- joining */
+
+/* Makes the queue wait for the point. If it cannot, the host waits; false: that wait failed. */
+static bool join_point(struct vr_queue_object *queue, vram_point point) {
+    return vr_queue_submit_after(queue, point) == VRAM_OK ||
+           vr_point_wait(point, VRAM_TIMEOUT_DEFAULT) == VRAM_OK;
+}
+
+static bool has_ended(struct vr_queue_id id) {
+    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, vr_queue_id_handle(id));
+    bool ended = !queue || vr_load(&queue->finished, VR_ACQUIRE);
+    if (queue) {
+        vr_leave(queue);
+    }
+    return ended;
+}
+
+/* The same for the work of the block's home: block.h (5). A home that is ending or captured cannot
+   be marked. */
+static bool join_home(struct vr_queue_object *queue, struct vr_block *block) {
+    struct vr_queue_id home = {block->home.handle & ~(uint64_t)VR_HOME_TAGGED};
+    vram_point point;
+    bool joined =
+        !home.handle || home.handle == queue->object.handle ||
+        (vr_submit_mark(vr_queue_id_handle(home), &point) == VRAM_OK ? join_point(queue, point)
+                                                                     : has_ended(home));
+    if (joined && home.handle != queue->object.handle) {
+        block->home.handle &= VR_HOME_TAGGED;
+    }
+    return joined;
+}
+
+bool vr_pool_join_block(struct vr_queue_object *queue, struct vr_block *block) {
+    bool joined = join_home(queue, block);
+    for (const struct vr_uses *use = block->uses; use && joined; use = use->next) {
+        joined =
+            join_point(queue, (vram_point){vr_queue_id_handle(use->stamp.queue), use->stamp.value});
+    }
+    return joined;
 }

@@ -206,6 +206,12 @@ static vram_status prepare_on(const struct vr_pool *pool, const struct vr_queue_
     return status;
 }
 
+/* Whether prepare_on writes to new blocks. */
+static bool is_filled(const struct vr_pool *pool) {
+    return vr_load(&pool->guard.modes, VR_RELAXED) & ~(uint32_t)VRAM_POOL_ZERO_FREE ||
+           vr_load(&pool->guard.unzeroed, VR_ACQUIRE);
+}
+
 static bool is_ours(const struct vr_block *block) {
     return !vr_block_is_other(block);
 }
@@ -228,6 +234,8 @@ vram_status vr_guard_prepare(struct vr_pool *pool, const struct vr_request *requ
     vram_status status = prepare_on(pool, queue, request->size, block);
     if (status == VRAM_OK && own) { /* the block is ready for any queue */
         status = vr_queue_wait(queue_handle(queue), VRAM_TIMEOUT_DEFAULT);
+    } else if (status == VRAM_OK && is_filled(pool)) {
+        block->home = request->queue; /* the fills may not be complete: keeps block.h (5) */
     }
     if (status != VRAM_OK) { /* a submitted fill may still be running */
         vr_pool_return_new(pool, queue, block);
@@ -341,18 +349,6 @@ static bool read_zones(struct vr_pool *pool, struct vr_queue_object *queue,
     return damaged;
 }
 
-/* Makes the queue wait for the other queues that use the block. If it cannot wait for one, the host
-   waits; false: that wait failed. */
-static bool join_uses(const struct vr_queue_object *queue, const struct vr_block *block) {
-    bool joined = true;
-    for (const struct vr_uses *use = block->uses; use && joined; use = use->next) {
-        vram_point point = {vr_queue_id_handle(use->stamp.queue), use->stamp.value};
-        joined = vr_submit_after(queue_handle(queue), point) == VRAM_OK ||
-                 vr_point_wait(point, VRAM_TIMEOUT_DEFAULT) == VRAM_OK;
-    }
-    return joined;
-}
-
 /* Fills the block with poison or zeros. Returns whether it has poison and all work of the queue is
    complete. */
 static bool overwrite_block(struct vr_pool *pool, const struct vr_queue_object *queue,
@@ -373,11 +369,11 @@ static bool overwrite_block(struct vr_pool *pool, const struct vr_queue_object *
 
 /* Returns whether the zones are damaged; the error record has the damage, or the last failure.
    *checked: they could be read. */
-static bool check_on(struct vr_pool *pool, struct vr_queue_object *queue,
-                     const struct vr_block *block, bool *checked, bool *poisoned) {
+static bool check_on(struct vr_pool *pool, struct vr_queue_object *queue, struct vr_block *block,
+                     bool *checked, bool *poisoned) {
     uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
     struct vram_error error;
-    if (!join_uses(queue, block)) { /* other queues may still use it */
+    if (!vr_pool_join_block(queue, block)) { /* other queues may still use it */
         note_unzeroed(pool);
         log_undone(pool, block, "neither checked nor overwritten");
         return false;

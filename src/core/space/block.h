@@ -21,9 +21,10 @@
  *  (4) A block gets a new generation, part of its state, each time it leaves the space. A thread
  *      that saw it LIVE, checked pool and address, and then changes exactly that state by (1) has
  *      the block that it checked, not a later use of the same record.
- *  (5) A queue may be handed memory that earlier work of the same queue still uses. `home` names
- *      that queue while this is possible: a block that is then freed on another queue, or on none,
- *      is free only when both queues have completed their work.
+ *  (5) A queue may be handed memory that earlier work of the same queue still uses, and a pool with
+ *      safety modes fills a new block on its queue. `home` names that queue while such work may be
+ *      unfinished: a block that is then freed on another queue, or on none, is free only when both
+ *      queues have completed their work.
  *  (6) A live block with a tag has a flag set in `home`, which then equals no queue: the fast path
  *      of a free rejects it without reading the tag. A free clears the flag first.
  *  (7) A live block of a library object (a buffer, a scope, a batch) is OWNED, not LIVE: a free by
