@@ -250,7 +250,7 @@ typedef struct vram_lease_record {
  * Asks the broker of `dir` (NULL: the default one) for all leases, and for the last lines of its
  * log, oldest first. Either list may be NULL with its count. Counts are in: how many fit; out: how
  * many there are, or were kept (the log: 256). VRAM_ERR_STALE if no broker runs: then there are no
- * leases. Starts none.
+ * leases. VRAM_ERR_TIMEOUT if it does not answer in 5 seconds. Starts none.
  */
 VRAM_API vram_status vram_lease_list(const char *dir, vram_lease_entry *entries,
                                      uint32_t *entry_count, vram_lease_record *records,

@@ -19,12 +19,14 @@
  *  - Host memory must not change until the handle is ready. No device reaches ordinary (pageable)
  *    memory. From 256 KiB on (downloads on CUDA and HIP: from the first byte on) it is copied by
  *    the driver or through the library's own page-locked memory, filled by several threads
- *    (staging, vram/pinned.h), whichever was measured to be faster for that size. An upload of it
- *    waits until the memory was read. A download of it waits until the memory was written, with one
- *    exception: if all of it fits into the free slots of staging, there are workers, and a handle
- *    is asked for, then the call returns at once, a worker writes the memory, and the handle alone
- *    tells when, not the queue. Up to 4 MiB of an idle queue are written before the call returns.
- *    Copies of page-locked memory never wait.
+ *    (staging, vram/pinned.h), whichever was measured to be faster for that size. An upload may
+ *    wait until the memory was read, and a download until the memory was written; a driver that
+ *    copies such memory in the background (host and simulated devices, OpenCL) does not make them
+ *    wait. The handle tells when or, without one, the queue. There is one case in which the handle
+ *    alone tells: if all of a download fits into the free slots of staging, there are workers, and
+ *    a handle is asked for, then the call returns at once, and a worker writes the memory. Up to
+ *    4 MiB of an idle queue are written before the call returns. Copies of page-locked memory never
+ *    wait.
  *  - `async` may be NULL for callers that wait for the queue instead. 0 bytes do nothing and are
  *    ready at once.
  *  - A call that fails has changed nothing, except in two cases. If a driver fails in the middle of
