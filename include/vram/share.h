@@ -99,7 +99,8 @@ typedef struct vram_share_options {
  * this order. Blocks are given by their first address, those of buffers included. They stay the
  * program's: it uses, frees or exports them again as before. VRAM_ERR_INVALID if an address is not
  * the start of a live block, belongs to another pool, or is not memory that can be exported, which
- * the error record says. VRAM_ERR_IO if the directory cannot be used.
+ * the error record says. VRAM_ERR_IO if the directory cannot be used, VRAM_ERR_LIMIT if its name is
+ * too long for a socket (71 bytes).
  */
 VRAM_API vram_status vram_share_export(const vram_addr *blocks, uint32_t count,
                                        const vram_share_options *options, vram_share **share);
@@ -113,7 +114,8 @@ VRAM_API vram_status vram_share_token_get(vram_share *share, vram_share_token *t
  * has ended, has closed the export, or ran before the last boot; VRAM_ERR_UNSUPPORTED if the other
  * side speaks another protocol version, or the memory is another device's; VRAM_ERR_BUSY if this
  * user may not open it; VRAM_ERR_TIMEOUT if the other process does not answer; VRAM_ERR_CORRUPT if
- * its answer makes no sense. Nothing is kept after a failure.
+ * its answer makes no sense; VRAM_ERR_IO if the directory cannot be used. Nothing is kept after a
+ * failure.
  *
  * Opening does not order work: what other processes submit is complete when vram_share_wait says
  * so, or when the program knows by other means.
@@ -210,8 +212,8 @@ VRAM_API vram_status vram_share_wait(vram_share *share, uint64_t value, uint64_t
  * name goes when this share is closed, unless a newer version has replaced it. After an owner was
  * killed, its next process publishes the name again.
  *
- * A name has 1 to 127 bytes of printable ASCII, no spaces, and does not begin with a dot. `version`
- * may be NULL.
+ * A name has 1 to 127 bytes of printable ASCII, no spaces, and does not begin with a dot. A share
+ * has one name: another one is VRAM_ERR_BUSY, and needs an export of its own. `version` may be NULL.
  */
 VRAM_API vram_status vram_share_publish(vram_share *share, const char *name, uint64_t *version);
 
