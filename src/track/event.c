@@ -19,8 +19,8 @@ static struct vr_mutex change_lock =
 static struct {
     vr_event_fn *take; /* written only when the flag is clear and no call is inside */
     void *user;
-    uint64_t process;     /* whose events it receives; keeps (6) */
-    vr_atomic_u32 inside; /* calls in progress */
+    vr_atomic_u64 process; /* whose events it receives; under the lock; keeps (6) */
+    vr_atomic_u32 inside;  /* calls of that process in progress */
 } receiver;
 
 /* -------------------------------------------------------------------- the log */
@@ -100,11 +100,20 @@ static void announce_event(const struct vr_event *event) {
     vr_error_restore(&error);
 }
 
+/* Whether this process has set the receiver, now or earlier. A child finds its parent's, and counts
+   itself inside only after it has set one of its own. */
+static bool is_own(void) {
+    return vr_load(&receiver.process, VR_ACQUIRE) == vr_os_process_generation();
+}
+
 static void send_event(struct vr_event *event) {
     struct vram_error error;
+    if (!is_own()) {
+        return;
+    }
     vr_fetch_add(&receiver.inside, 1, VR_SEQ_CST);
-    /* untaken: nobody receives any more, or a child does not, since the caller looked */
-    if (is_received(VR_SEQ_CST) && receiver.process == vr_os_process_generation()) {
+    /* untaken: nobody receives any more since the caller looked */
+    if (is_received(VR_SEQ_CST)) {
         event->time_ns = vr_clock_now();
         vr_error_save(&error);
         receiver.take(receiver.user, event);
@@ -131,9 +140,7 @@ void vr_event_tell(struct vr_event *event) {
 static void receiver_clear(void) {
     vr_fetch_and(&vr_events_wanted_by, ~(uint32_t)VR_EVENTS_RECEIVED, VR_SEQ_CST);
     /* untaken: a call is just inside */
-    for (unsigned round = 0;
-         vr_load(&receiver.inside, VR_SEQ_CST) && receiver.process == vr_os_process_generation();
-         round++) {
+    for (unsigned round = 0; vr_load(&receiver.inside, VR_SEQ_CST) && is_own(); round++) {
         if (round < 64) { /* untaken: as above */
             vr_os_yield();
         } else {
@@ -144,15 +151,15 @@ static void receiver_clear(void) {
 
 bool vr_events_taken(void) {
     vr_mutex_lock(&change_lock);
-    bool taken = is_received(VR_RELAXED) && receiver.process == vr_os_process_generation();
+    bool taken = is_received(VR_RELAXED) && is_own();
     vr_mutex_unlock(&change_lock);
     return taken;
 }
 
 vram_status vr_events_to(vr_event_fn *take, void *user) {
-    bool own = receiver.process == vr_os_process_generation();
     vram_status status = VRAM_OK;
     vr_mutex_lock(&change_lock);
+    bool own = is_own();
     if (take && is_received(VR_RELAXED) && own) {
         status = VRAM_ERR_BUSY;
     } else {
@@ -163,7 +170,7 @@ vram_status vr_events_to(vr_event_fn *take, void *user) {
             if (!own) {
                 vr_store(&receiver.inside, 0, VR_RELAXED);
             }
-            receiver.process = vr_os_process_generation();
+            vr_store(&receiver.process, vr_os_process_generation(), VR_RELEASE);
             vr_fetch_or(&vr_events_wanted_by, VR_EVENTS_RECEIVED, VR_SEQ_CST);
         }
     }

@@ -13,6 +13,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static vram_pool *pool_make(struct rig *rig, vram_switch tracking) {
     vram_limits limits = {.size = sizeof limits, .tracking = tracking};
@@ -500,10 +502,50 @@ static void hits_are_told_with_their_tags(void **state) {
     vram_context_destroy(rig.context);
 }
 
+static vr_atomic_u32 ready, receivers;
+
+static void *receive_at_once(void *user) {
+    vr_fetch_add(&ready, 1, VR_ACQ_REL);
+    while (vr_load(&ready, VR_ACQUIRE) < 4) {
+    }
+    if (vr_events_to(hear, user) == VRAM_OK) {
+        vr_fetch_add(&receivers, 1, VR_RELAXED);
+    }
+    return NULL;
+}
+
+/* A child that inherits a receiver sets its own from several threads at once: one of them does. */
+static void a_child_has_one_receiver(void **state) {
+    (void)state;
+    static struct heard heard;
+    assert_ok(vr_events_to(hear, &heard));
+    for (int round = 0; round < 40; round++) {
+        int status;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (!child) {
+            pthread_t threads[4];
+            for (int i = 0; i < 4; i++) {
+                if (pthread_create(&threads[i], NULL, receive_at_once, &heard)) {
+                    _exit(2);
+                }
+            }
+            for (int i = 0; i < 4; i++) {
+                (void)pthread_join(threads[i], NULL);
+            }
+            _exit(vr_load(&receivers, VR_RELAXED) != 1);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    assert_ok(vr_events_to(NULL, NULL));
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, start, clean)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        HERE(a_child_has_one_receiver),
         HERE(a_record_says_what_its_block_is),
         HERE(names_are_labels),
         HERE(what_was_live_at_the_peak_is_known),
