@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ enum { MESSAGE_MAX = 1024 }; /* bytes of one message; longer ones are cut */
  * exactly where the hole is. It is opened for the wrong direction: writes to a stdout that was
  * closed must fail, not vanish.
  */
-void output_start(void) {
+static void descriptors_fill(void) {
     for (int descriptor = 0; descriptor <= 2; descriptor++) {
         if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) {
             if (open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY) != descriptor) {
@@ -30,6 +31,17 @@ void output_start(void) {
             }
         }
     }
+}
+
+static void (*file_limit_was)(int); /* what SIGXFSZ did when the command was started */
+
+void output_start(void) {
+    descriptors_fill();
+    file_limit_was = signal(SIGXFSZ, SIG_IGN);
+}
+
+void output_start_program(void) {
+    signal(SIGXFSZ, file_limit_was == SIG_IGN ? SIG_IGN : SIG_DFL);
 }
 
 FILE *output_create(const char *path) {

@@ -16,9 +16,14 @@
 
 /*
  * Makes descriptors 0, 1 and 2 safe before anything opens a file: a closed one is taken by a
- * descriptor that fails every read or write, so that no device file can land in its place.
+ * descriptor that fails every read or write, so that no device file can land in its place. And a
+ * write past the limit on file sizes fails from then on, as one to a full disk does, instead of
+ * ending the process by SIGXFSZ.
  */
 void output_start(void);
+
+/* In a child that becomes another program: gives it SIGXFSZ as this command found it. */
+void output_start_program(void);
 
 /* Flushes stdout. False after one line on stderr when any of it could not be written. */
 bool output_finish(void);

@@ -154,6 +154,9 @@ bool page_metrics_save(const char *path, const char *folder, char *problem, size
     }
     bool written = page_metrics_write((void *)(uintptr_t)folder, VRAM_METRICS_PROMETHEUS,
                                       file_write, file, problem, problem_bytes);
+    if (!written && ferror(file)) {
+        snprintf(problem, problem_bytes, "%s", strerror(errno));
+    }
     errno = 0;
     bool good = file_finish(file) && written && rename(made, path) == 0;
     if (!good) {

@@ -178,6 +178,7 @@ bool picture_write(const struct replay_report *report, const char *path) {
     }
     if (!good) {
         say_error("cannot write the picture to %s: %s", path, strerror(errno));
+        remove_file(path);
     }
     return good;
 }

@@ -59,7 +59,7 @@ static bool traces_write(const struct replay_report *report, struct html_trace *
 
 bool replay_page_write(const struct replay_report *report, const char *path,
                        const struct terminal *terminal, replay_file_fn *file_of, void *user) {
-    struct html_trace page = {.to = fopen(path, "we")};
+    struct html_trace page = {.to = output_create(path)};
     if (page.to == NULL) {
         say_error("cannot write the page to %.200s: %s", path, strerror(errno));
         return false;

@@ -267,6 +267,7 @@ static void child_exec(const struct run_child *child, pid_t parent, char *const 
                        const sigset_t *signals, int tell) {
     child->page->settings.root = getpid();
     sigprocmask(SIG_SETMASK, signals, NULL);
+    output_start_program();
     if (child->to_stderr) {
         dup2(STDERR_FILENO, STDOUT_FILENO);
     }

@@ -61,7 +61,7 @@ def main(probe, vram, share, lease):
                     (environment, [vram, "report", f"{folder}/trace.vrt", "--format", "html", "-o", f"{folder}/page.html"]),
                     (environment, [vram, "report", f"{folder}/trace.vrt", "--format", "csv", "-o", f"{folder}/trace.csv"]),
                     (environment, [vram, "replay", "--generate", "queues,steps=2", "--backend", "sim", "--policy", "vram",
-                                   "--svg", f"{folder}/picture.svg"]),
+                                   "--svg", f"{folder}/picture.svg", "--html", f"{folder}/replay.html"]),
                     (environment, [vram, "run", "-o", f"{folder}/run.vrt", "--", probe])]
         wrong = []
         for variables, command in commands:
@@ -74,7 +74,7 @@ def main(probe, vram, share, lease):
         watch.look()
         wrong += [f"{what} {path}: mode {mode:o}" for (what, path), mode in sorted(watch.seen.items()) if mode & 0o077]
         kinds = [what for what, _ in watch.seen]
-        for path in ("trace.vrt", "leaks.txt", "page.html", "trace.csv", "picture.svg"):
+        for path in ("trace.vrt", "leaks.txt", "page.html", "trace.csv", "picture.svg", "replay.html"):
             if ("file", path) not in watch.seen:
                 wrong.append(f"{path} was not made")
         if "socket" not in kinds:
