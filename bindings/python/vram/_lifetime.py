@@ -18,6 +18,7 @@ At the interpreter's exit nothing is destroyed: the system takes everything back
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 from typing import Any, Callable, List, Optional, Set
 
@@ -104,7 +105,15 @@ before_close: Callable[[], None] = _nothing  # vram.queue sets it: waits for tra
 class Handle:
     """Base of Context, Device, Queue, Pool, Buffer and Scope: closed by `close`, by `with`, or by the collector."""
 
-    _node: Node
+    _node = Node(0, "object (its __init__ did not run)", None, None)  # until _begin: closed
+    _node.closed = True
+    _finalizer: Any = None
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        raise TypeError(f"a {type(self).__name__} is made by a method of the object that it belongs to")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"a {type(self).__name__} can be neither copied nor pickled: it belongs to this process")
 
     def _begin(self, value: Optional[int], what: str, destroy: Optional[Callable[[int], Any]],
                parent: Optional[Handle]) -> None:
@@ -129,7 +138,8 @@ class Handle:
 
     def close(self) -> None:
         """Ends the object. A second call does nothing. Memory of which a view is in use is freed with the view."""
-        self._finalizer.detach()
+        if self._finalizer is not None:
+            self._finalizer.detach()
         if self._node.exports and not self._node.closed:
             before_close()
         self._node.close()
@@ -165,8 +175,18 @@ def host_view(node: Node, address: int, nbytes: int, ended: Optional[Callable[[]
     return memory
 
 
+def c_path(path: Any) -> bytes:
+    """The name of a file for C: a str, bytes or a path object."""
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise invalid(f"the name of a file has no 0 in it: {path!r}")
+    return name
+
+
 def c_text(text: Optional[str]) -> Optional[bytes]:
     """Text for C, which ends at a 0."""
+    if text is not None and not isinstance(text, str):
+        raise invalid(f"a text for the library is a str, not {type(text).__name__}")
     if text is not None and "\0" in text:
         raise invalid(f"a text for the library has no 0 in it: {text!r}")
     return None if text is None else text.encode()

@@ -63,7 +63,7 @@ def timeout_ns(seconds: Optional[float]) -> int:
     if seconds is None:
         return api.VRAM_TIMEOUT_DEFAULT
     if seconds < 0 or seconds != seconds:
-        raise invalid(f"a timeout is not negative: {seconds}")
+        raise invalid(f"a time is not negative: {seconds}")
     return api.VRAM_TIMEOUT_INFINITE if seconds > 1e9 else int(seconds * 1e9)
 
 
@@ -77,11 +77,22 @@ def choose(value: str, table: Dict[str, int], what: str) -> int:
 
 def address(value: Any) -> int:
     """An address for the library: 0 to 2^64 - 1. Whether memory lies there the library finds out."""
+    return integer(value, "an address", 0, 2**64 - 1)
+
+
+def integer(value: Any, what: str, least: int, most: int) -> int:
+    """A number that fits its type in C: ctypes passes the low bits of one that does not.
+
+    >>> integer(2**32 + 1, "a number of blocks", 0, 2**32 - 1)
+    Traceback (most recent call last):
+        ...
+    vram.errors.InvalidError: a number of blocks is from 0 to 4294967295, not 4294967297
+    """
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise invalid(f"an address is an int, not {value!r}")
-    number = value.__index__()
-    if not 0 <= number < 1 << 64:
-        raise invalid(f"an address has 64 bits: {number}")
+        raise invalid(f"{what} is an int, not {value!r}")
+    number: int = value.__index__()
+    if not least <= number <= most:
+        raise invalid(f"{what} is from {least} to {most}, not {number}")
     return number
 
 

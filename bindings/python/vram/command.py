@@ -29,7 +29,7 @@ def find_command() -> str:
 def _run(arguments: Sequence[str]) -> str:
     """The command's output. It exits with 1 if the answer is no, which is an answer."""
     import subprocess
-    run = subprocess.run([find_command(), *arguments], capture_output=True, text=True, errors="replace",
+    run = subprocess.run([find_command(), *arguments], capture_output=True, encoding="utf-8", errors="replace",
                          stdin=subprocess.DEVNULL)
     if run.returncode not in (0, 1) or (run.returncode == 1 and not run.stdout):
         raise CommandError(run.stderr.strip() or f"vram {arguments[0]} ended with {run.returncode}")

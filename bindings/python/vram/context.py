@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from typing import Any, Callable, Dict, List, Optional, Union
 
-from ._lifetime import Handle, c_text
+from ._lifetime import Handle, c_path, c_text
 from ._library import lib
-from ._values import CAPABILITIES, DEVICE_KINDS, MEMORY, Size, choose, plain, size, sized
+from ._values import CAPABILITIES, DEVICE_KINDS, MEMORY, Size, address, choose, integer, plain, size, sized
 from .errors import NoDeviceError, invalid
 from .generated import api
 from .live import LiveTable
@@ -40,6 +41,8 @@ class Context(Handle, LiveTable):
     """
 
     def __init__(self, backends: Optional[str] = None, sim: Optional[str] = None) -> None:
+        if "_node" in self.__dict__:
+            raise TypeError("the Context was made already")
         options = sized(api.vram_context_options, backends=c_text(backends), sim=c_text(sim))
         made = ctypes.c_void_p()
         lib.vram_context_create(options, made)
@@ -92,7 +95,7 @@ class Context(Handle, LiveTable):
 
     def _find(self, which: str) -> int:
         backend, _, number = which.partition(":")
-        if number and not number.isdigit():
+        if number and not number.isdecimal():
             raise invalid(f"a device is a backend and a number, as \"cuda:0\", not {which!r}")
         for index, info in enumerate(self.devices()):
             if info["backend"] == backend and info["backend_index"] == int(number or 0):
@@ -112,10 +115,10 @@ class Context(Handle, LiveTable):
         lib.vram_context_trim(self.handle, sized(api.vram_trim_options, keep_bytes=size(keep)), released)
         return released.value
 
-    def trace(self, path: str) -> Trace:
+    def trace(self, path: Union[str, "os.PathLike[str]"]) -> Trace:
         """Writes every allocation and free of pools that are made from now on to a file, until the trace is closed."""
         made = ctypes.c_void_p()
-        lib.vram_trace_begin(self.handle, sized(api.vram_trace_options, path=c_text(path)), made)
+        lib.vram_trace_begin(self.handle, sized(api.vram_trace_options, path=c_path(path)), made)
         trace = Trace.__new__(Trace)
         trace._begin(made.value, "trace", lib.vram_trace_end, self)
         return trace
@@ -161,13 +164,14 @@ class Device(Handle, LiveTable):
     def queue(self, priority: int = 0) -> Queue:
         """Creates a queue, which runs work in order."""
         made = ctypes.c_void_p()
-        lib.vram_queue_create(self.handle, sized(api.vram_queue_options, priority=priority), made)
+        number = integer(priority, "a priority", -2**31, 2**31 - 1)
+        lib.vram_queue_create(self.handle, sized(api.vram_queue_options, priority=number), made)
         return Queue._of(made.value, self, lib.vram_queue_destroy)
 
     def adopt(self, native: int) -> Queue:
         """A queue over a stream that the program made: the number of a CUstream, 0 for CUDA's default stream."""
         made = ctypes.c_void_p()
-        lib.vram_queue_adopt(self.handle, native or None, made)
+        lib.vram_queue_adopt(self.handle, address(native) or None, made)
         return Queue._of(made.value, self, lib.vram_queue_end)
 
     def pool(self, kind: str = "device", *, limit: Size = 0, tracked: bool = False, segments: bool = False,
@@ -220,6 +224,9 @@ class Device(Handle, LiveTable):
         and returns how many bytes that was. An exception in it counts as 0 and is reported by sys.unraisablehook.
         The result of this method removes it again.
         """
+        if not callable(call):
+            raise invalid(f"on_out_of_memory takes a function, not {call!r}")
+
         @api.vram_oom_fn
         def called(user: Any, event: Any) -> int:
             if sys.is_finalizing():

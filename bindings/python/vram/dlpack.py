@@ -174,6 +174,9 @@ def from_dlpack(tensor: Any, pool: Pool) -> Buffer:
     ((2, 2), 'int32')
     """
     from .buffer import Buffer
+    from .pool import Pool
+    if not isinstance(pool, Pool):
+        raise invalid(f"a tensor becomes a buffer of a vram.Pool, not of {type(pool).__name__}")
     owner = _Taken(tensor)
     view = owner.managed.tensor
     shape = tuple(view.shape[at] for at in range(view.ndim))

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional
 
 from ._lifetime import c_text
 from ._library import lib, written
-from ._values import MEMORY, choose, plain
+from ._values import MEMORY, choose, integer, plain, timeout_ns
 from .generated import api
 
 ORDERS = {"any": api.VRAM_LIVE_ANY, "largest": api.VRAM_LIVE_LARGEST, "oldest": api.VRAM_LIVE_OLDEST}
@@ -34,7 +34,7 @@ class LiveTable:
         query = self._query()
         query.order = choose(order, ORDERS, "order")
         query.tag = c_text(tag)
-        query.older_ns, query.most = int(older * 1e9), most
+        query.older_ns, query.most = timeout_ns(older), integer(most, "a number of rows", 0, 2**32 - 1)
         found: List[Dict[str, Any]] = []
 
         @api.vram_live_fn

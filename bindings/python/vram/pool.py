@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Union
 
 from ._lifetime import Handle, c_text
 from ._library import lib
-from ._values import Size, address, choose, plain, size, sized
+from ._values import Size, address, choose, integer, plain, size, sized
 from .buffer import Buffer, make_buffer
+from .errors import invalid
 from .generated import api
 from .live import LiveTable
 from .queue import Queue, queue_handle
@@ -77,6 +78,8 @@ class Pool(Handle, LiveTable):
 
     def scope(self, parent: Optional[Scope] = None) -> Scope:
         """Begins a scope: what is allocated in it is freed at its end."""
+        if parent is not None and not isinstance(parent, Scope):
+            raise invalid(f"the parent of a scope is a vram.Scope, not {type(parent).__name__}")
         made = ctypes.c_void_p()
         lib.vram_scope_begin(self.handle, parent.handle if parent is not None else None, made)
         return Scope._of(made.value, self, parent)
@@ -100,7 +103,8 @@ class Pool(Handle, LiveTable):
 
     def warm(self, nbytes: Size, count: int = 1, queue: Optional[Queue] = None) -> None:
         """Prepares memory so that `count` blocks of that size can be live without a driver call."""
-        lib.vram_pool_warm(self.handle, size(nbytes), count, queue_handle(queue))
+        number = integer(count, "a number of blocks", 0, 2**32 - 1)
+        lib.vram_pool_warm(self.handle, size(nbytes), number, queue_handle(queue))
 
     def sleep(self, contents: str = "host", tag: Optional[str] = None) -> None:
         """Gives the memory back to the driver and keeps every address. `contents` are kept on the "host", in

@@ -225,7 +225,7 @@ class Queue(Handle):
              offset: Size = 0) -> Transfer:
         """Fills memory with a value of 1, 2 or 4 bytes."""
         count = _rest(to, size(offset)) if nbytes is None else size(nbytes)
-        if width not in (1, 2, 4) or not 0 <= value < 1 << 8 * width:
+        if width not in (1, 2, 4) or not hasattr(value, "__index__") or not 0 <= value < 1 << 8 * width:
             raise invalid(f"a pattern has 1, 2 or 4 bytes: {value} does not fit in {width}")
         if _is_wrapped(to):
             raise invalid("host memory of another library is filled by the host: buffer.view()[:] = ...")

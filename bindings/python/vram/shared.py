@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 
+from ._lifetime import c_text
 from ._library import lib
+from ._values import address, integer
 from .context import Device, no_device
 from .pool import Pool
 from .queue import Queue
@@ -17,9 +19,10 @@ def shared_device(backend: str = "cuda", index: int = 0) -> Device:
     'host'
     """
     made = ctypes.c_void_p()
-    if not 0 <= index < 1 << 32:
+    number = integer(index, "a device", -2**63, 2**63 - 1)
+    if not 0 <= number < 1 << 32:
         raise no_device(f"there is no device {index}")
-    lib.vram_device_shared(str(backend).encode(), index, made)
+    lib.vram_device_shared(c_text(backend), number, made)
     return Device._of(made.value, None, None)
 
 
@@ -38,5 +41,5 @@ def shared_pool(backend: str = "cuda", index: int = 0) -> Pool:
 def shared_queue(device: Device, native: int) -> Queue:
     """The queue for a native one (the number of a CUstream; 0: the default stream) that all users of it share."""
     made = ctypes.c_void_p()
-    lib.vram_queue_shared(device.handle, native or None, made)
+    lib.vram_queue_shared(device.handle, address(native) or None, made)
     return Queue._of(made.value, device, None)
