@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #define THREADS       "16"    /* connections that are answered at the same time */
@@ -65,6 +66,18 @@ static void send_answer(struct mg_connection *connection, const struct http_answ
     }
 }
 
+/* A header that the answer depends on. One that is there twice is a text that nobody accepts: a
+   proxy in front may have looked at the other one. */
+static const char *header_of(const struct mg_request_info *info, const char *name) {
+    const char *found = NULL;
+    for (int i = 0; i < info->num_headers; i++) {
+        if (strcasecmp(info->http_headers[i].name, name) == 0) {
+            found = found == NULL ? info->http_headers[i].value : ",";
+        }
+    }
+    return found;
+}
+
 /* Not 0: the request was answered. */
 static int on_request(struct mg_connection *connection) {
     const struct mg_request_info *info = mg_get_request_info(connection);
@@ -72,8 +85,8 @@ static int on_request(struct mg_connection *connection) {
     struct http_request request = {.method = info->request_method,
                                    .path = info->local_uri,
                                    .query = info->query_string,
-                                   .host = mg_get_header(connection, "Host"),
-                                   .origin = mg_get_header(connection, "Origin"),
+                                   .host = header_of(info, "Host"),
+                                   .origin = header_of(info, "Origin"),
                                    .accept = mg_get_header(connection, "Accept")};
     struct http_answer answer;
     server->answer(server->user, &request, &answer);

@@ -158,7 +158,8 @@ def hosts_and_routes(binary, runtime):
         for host, expected in [("localhost", 200), (f"localhost:{port}", 200), (f"127.0.0.1:{port}", 200),
                                ("[::1]:80", 200), ("GPU1.example.org", 200), (socket.gethostname(), 200),
                                ("evil.example.org", 403), ("localhost.evil.org", 403), ("127.0.0.1.evil.org", 403),
-                               ("", 403), ("x" * 400, 403), ("localhost:80x", 403)]:
+                               ("", 403), ("x" * 400, 403), ("localhost:80x", 403),
+                               ("localhost\r\nHost: evil.example.org", 403), ("localhost\r\nhost: localhost", 403)]:
             assert get(port, host=host)[0] == expected, (host, get(port, host=host))
         assert get(port, host=None)[0] in (400, 403)
         for path, expected in [("/", 200), ("/metrics?name=x", 200), ("/-/healthy", 200), ("/nothing", 404),

@@ -192,6 +192,7 @@ def refused_requests(server):
         assert status == 200 or "use the URL that vram report --serve has printed" in body, body
     assert server.get(host=None)[0] in (400, 403)
     for origin, expected in [(f"http://127.0.0.1:{port}", 200), (f"http://localhost:{port}", 403), ("null", 403),
+                             (f"http://127.0.0.1:{port}\r\nOrigin: http://evil.org", 403),
                              ("https://evil.example.org", 403), (f"http://127.0.0.1:{port}.evil.org", 403),
                              (f"https://127.0.0.1:{port}", 403), ("http://", 403)]:
         assert server.get("live.json", host=f"127.0.0.1:{port}", Origin=origin)[0] == expected, origin
