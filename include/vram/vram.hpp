@@ -25,7 +25,8 @@
  * and the thread's error record. Calls of the C API take `get()` of these objects and return
  * statuses; vram::check turns one into an exception. Destructors do not throw and drop the status:
  * call end() to get it. Objects that are declared later are destroyed first, so children go before
- * their parents.
+ * their parents. An object that was moved from owns nothing: calls on it throw, and as an argument
+ * it is NULL, which for a queue means that there is none.
  *
  * There is only this header: the library contains no C++, and these classes are not part of its
  * ABI.

@@ -306,6 +306,21 @@ static void errors(const vram::device &device, const vram::pool &pool, const vra
          0);
 }
 
+/* What a destructor has to drop, end() returns: here that the parent has ended before. */
+static void ended_with_the_parent(const vram_context_options &options) {
+    vram::context context(options);
+    vram::device device(context);
+    vram::queue queue(device);
+    vram::pool pool(device);
+    vram::stream_set streams(device);
+    vram::feed feed(device);
+    vram::buffer buffer(pool, 16, queue);
+    MUST(context.end() == VRAM_OK && context.end() == VRAM_OK);
+    MUST(device.end() == VRAM_ERR_STALE && queue.end() == VRAM_ERR_STALE);
+    MUST(pool.end() == VRAM_ERR_STALE && streams.end() == VRAM_ERR_STALE);
+    MUST(feed.end() == VRAM_ERR_STALE && buffer.end() == VRAM_ERR_STALE);
+}
+
 int main(int, char **argv) {
     vram_context_options options = {};
     options.size = sizeof options;
@@ -317,6 +332,7 @@ int main(int, char **argv) {
     blocks(pool, queue);
     contents(pool, queue);
     unwinding(pool, queue);
+    ended_with_the_parent(options);
     errors(device, pool, queue);
     transfers(device, pool, queue);
     streams(device, pool);

@@ -18,21 +18,16 @@ namespace vram {
 namespace ends {
 struct stream_set {
     vram_status operator()(vram_stream_set *handle) const noexcept {
-        vram_stream_set_destroy(handle);
-        return VRAM_OK;
+        return vram_stream_set_destroy(handle);
     }
 };
 struct readback {
     vram_status operator()(vram_readback *handle) const noexcept {
-        vram_readback_destroy(handle);
-        return VRAM_OK;
+        return vram_readback_destroy(handle);
     }
 };
 struct feed {
-    vram_status operator()(vram_feed *handle) const noexcept {
-        vram_feed_destroy(handle);
-        return VRAM_OK;
-    }
+    vram_status operator()(vram_feed *handle) const noexcept { return vram_feed_destroy(handle); }
 };
 struct ring {
     vram_status operator()(vram_ring *handle) const noexcept { return vram_ring_destroy(handle); }

@@ -13,26 +13,18 @@ namespace vram {
 namespace ends {
 struct context {
     vram_status operator()(vram_context *handle) const noexcept {
-        vram_context_destroy(handle);
-        return VRAM_OK;
+        return vram_context_destroy(handle);
     }
 };
 struct device {
-    vram_status operator()(vram_device *handle) const noexcept {
-        vram_device_close(handle);
-        return VRAM_OK;
-    }
+    vram_status operator()(vram_device *handle) const noexcept { return vram_device_close(handle); }
 };
 struct queue {
-    vram_status operator()(vram_queue *handle) const noexcept {
-        vram_queue_destroy(handle);
-        return VRAM_OK;
-    }
+    vram_status operator()(vram_queue *handle) const noexcept { return vram_queue_destroy(handle); }
 };
 struct kernel {
     vram_status operator()(vram_kernel *handle) const noexcept {
-        vram_kernel_destroy(handle);
-        return VRAM_OK;
+        return vram_kernel_destroy(handle);
     }
 };
 struct pool {
