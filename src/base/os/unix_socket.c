@@ -185,6 +185,8 @@ union control {
     char bytes[CMSG_SPACE(VR_SOCKET_DESCRIPTORS_MAX * sizeof(int))];
 };
 
+_Static_assert(sizeof(union control) <= 1024, "musl's sendmsg takes no more: ENOMEM");
+
 static vram_status peer_failed(int error, const char *call) {
     if (error == EAGAIN) {
         return VRAM_ERR_NOT_READY;

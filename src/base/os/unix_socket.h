@@ -12,7 +12,7 @@
 
 enum {
     VR_SOCKET_PATH_MAX = 104,       /* bytes of a socket's path, the final 0 included */
-    VR_SOCKET_DESCRIPTORS_MAX = 253 /* in one message: SCM_MAX_FD of Linux */
+    VR_SOCKET_DESCRIPTORS_MAX = 252 /* in one message: Linux takes 253, musl 1024 bytes */
 };
 
 /* Binds a new socket file, for this user only, and listens. */
