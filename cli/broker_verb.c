@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t stopped;
@@ -42,8 +43,8 @@ static void descriptors_close(void) {
     for (int fd = 0; fd < 3 && null >= 0; fd++) {
         dup2(null, fd);
     }
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-    if (close_range(3, ~0U, 0) == 0) {
+#ifdef SYS_close_range /* Linux 5.9; not every C library has a function for it */
+    if (syscall(SYS_close_range, 3, ~0U, 0) == 0) {
         return;
     }
 #endif
