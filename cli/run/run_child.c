@@ -75,8 +75,11 @@ static bool library_find(struct run_child *child) {
 bool run_child_prepare(struct run_child *child) {
     *child = (struct run_child){.page_fd = -1};
     if (!library_find(child)) {
-        say_error("libvram-run.so is not beside vram, nor in ../" VRAM_RUN_LIBRARY_FOLDER
-                  " as installed; install it again");
+        say_error(VRAM_RUN_IS_BUILT
+                      ? "libvram-run.so is not beside vram, nor in ../" VRAM_RUN_LIBRARY_FOLDER
+                        " as installed; install it again"
+                      : "this vram was built without libvram-run.so, which needs glibc; build it "
+                        "with glibc");
         return false;
     }
     if (strpbrk(child->library, " :") != NULL) { /* both end a name in LD_PRELOAD */
