@@ -158,7 +158,7 @@ static bool at_once(struct check *check) {
     CHECK_OK(check, vram_lease_pool_add(pair.first.lease, pair.first.pool, &keep));
     CHECK_TRY(block_make(check, &pair.first, 48 * pair.unit, PATTERN));
     CHECK_TRY(lease_open(check, &options, &pair.second));
-    CHECK_TRY(block_make(check, &pair.second, 40 * pair.unit, ~PATTERN));
+    CHECK_TRY(block_make(check, &pair.second, 40 * pair.unit, ~(uint32_t)PATTERN));
     CHECK_OK(check, vram_pool_stats_get(pair.first.pool, &stats));
     bool asleep = stats.asleep_bytes >= 48 * pair.unit;
     /* A holder whose connection failed has no grant until it is back, but keeps its memory. */

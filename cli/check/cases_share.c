@@ -91,9 +91,9 @@ static bool contents(struct check *check) {
     CHECK_EQUAL(check, part.bytes, bytes);
     CHECK_TRY(words_count(check, sides.other, part.addr, bytes, PATTERN, &count));
     CHECK_EQUAL(check, count, bytes / 4);
-    CHECK_OK(check, vram_queue_fill(sides.other, part.addr, ~PATTERN, 4, bytes));
+    CHECK_OK(check, vram_queue_fill(sides.other, part.addr, ~(uint32_t)PATTERN, 4, bytes));
     CHECK_WAIT(check, sides.other);
-    CHECK_TRY(words_count(check, sides.queue, addr, bytes, (uint32_t)~PATTERN, &count));
+    CHECK_TRY(words_count(check, sides.queue, addr, bytes, ~(uint32_t)PATTERN, &count));
     CHECK_EQUAL(check, count, bytes / 4);
     CHECK_OK(check, vram_share_close(opened));
     CHECK_STATUS(check, vram_queue_fill(sides.other, part.addr, 0, 4, 4), VRAM_ERR_INVALID);
@@ -186,10 +186,10 @@ static bool sleeps(struct check *check) {
     CHECK_EQUAL(check, count, BYTES / 4);
     CHECK_STATUS(check, vram_share_export(&beside, 1, NULL, &none), VRAM_ERR_BUSY);
     CHECK_STATUS(check, vram_queue_fill(sides.queue, beside, 0, 4, 4), VRAM_ERR_INVALID);
-    CHECK_OK(check, vram_queue_fill(sides.other, part.addr, ~PATTERN, 4, BYTES));
+    CHECK_OK(check, vram_queue_fill(sides.other, part.addr, ~(uint32_t)PATTERN, 4, BYTES));
     CHECK_WAIT(check, sides.other);
     CHECK_OK(check, vram_pool_wake(sides.pool, NULL));
-    CHECK_TRY(words_count(check, sides.queue, addr, BYTES, (uint32_t)~PATTERN, &count));
+    CHECK_TRY(words_count(check, sides.queue, addr, BYTES, ~(uint32_t)PATTERN, &count));
     CHECK_EQUAL(check, count, BYTES / 4);
     CHECK_TRY(words_count(check, sides.queue, beside, BYTES, (uint32_t)CANARY, &count));
     CHECK_EQUAL(check, count, BYTES / 4);
@@ -211,9 +211,9 @@ static bool read_only(struct check *check) {
     CHECK_OK(check, vram_share_parts_get(opened, 0, 1, &part));
     CHECK_STATUS(check, vram_queue_fill(sides.other, part.addr, 0, 4, 4), VRAM_ERR_INVALID);
     CHECK_STATUS(check, vram_queue_upload(sides.other, part.addr, &count, 4), VRAM_ERR_INVALID);
-    CHECK_OK(check, vram_queue_fill(sides.queue, addr, ~PATTERN, 4, BYTES));
+    CHECK_OK(check, vram_queue_fill(sides.queue, addr, ~(uint32_t)PATTERN, 4, BYTES));
     CHECK_WAIT(check, sides.queue);
-    CHECK_TRY(words_count(check, sides.other, part.addr, BYTES, (uint32_t)~PATTERN, &count));
+    CHECK_TRY(words_count(check, sides.other, part.addr, BYTES, ~(uint32_t)PATTERN, &count));
     CHECK_EQUAL(check, count, BYTES / 4);
     return true;
 }
