@@ -32,8 +32,8 @@ void vram_error_clear(void) {
     vr_error_clear();
 }
 
-vram_status vr_error_set(vram_status status, const char *backend, const char *operation,
-                         int64_t native_code, const char *format, ...) {
+vram_status(vr_error_set)(vram_status status, const char *backend, const char *operation,
+                          int64_t native_code, const char *format, ...) {
     assert(status != VRAM_OK);
     /* The arguments may point into the record itself (a failure that wraps an earlier one), so the
        new text is formatted in a separate buffer. */

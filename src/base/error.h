@@ -42,6 +42,9 @@ static inline void vr_operation_end(const char *const *outer) {
 vram_status vr_error_set(vram_status status, const char *backend, const char *operation,
                          int64_t native_code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+#ifdef VR_ANALYSIS /* tools/analyze: so that it sees that a failure is never VRAM_OK */
+#define vr_error_set(status, ...) ((vr_error_set)(status, __VA_ARGS__), (status))
+#endif
 
 /* The same without backend and native code, for mistakes that the library itself finds. The
    operation is the one that the thread is inside. */

@@ -89,7 +89,7 @@ vram_status vr_lease_send(int fd, const struct vr_lease_message *message);
 /* Priorities are sent as positive numbers. */
 enum { VR_LEASE_PRIORITY_BIAS = 1000, VR_LEASE_PRIORITY_MOST = 100 };
 static inline uint64_t vr_lease_priority_put(int32_t priority) {
-    return (uint64_t)(priority + VR_LEASE_PRIORITY_BIAS);
+    return (uint64_t)((int64_t)priority + VR_LEASE_PRIORITY_BIAS);
 }
 static inline int32_t vr_lease_priority_get(uint64_t sent) {
     uint64_t most = VR_LEASE_PRIORITY_BIAS + VR_LEASE_PRIORITY_MOST;

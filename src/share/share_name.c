@@ -28,7 +28,7 @@
 #define FILE_HEAD   "vram-name 1\n"
 
 enum {
-    PATH_BYTES = VR_RUNTIME_DIR_MAX + sizeof NAME_PREFIX + 3 * VRAM_SHARE_NAME_MAX,
+    PATH_BYTES = VR_RUNTIME_DIR_MAX + sizeof NAME_PREFIX + 3UL * VRAM_SHARE_NAME_MAX,
     FILE_BYTES = 512
 };
 
@@ -73,7 +73,7 @@ static void name_path(const char *dir, const char *name, char path[PATH_BYTES]) 
 
 static size_t file_write(const struct name_file *file, char text[FILE_BYTES]) {
     char token[2 * VRAM_SHARE_TOKEN_BYTES + 1];
-    for (int i = 0; i < VRAM_SHARE_TOKEN_BYTES; i++) {
+    for (size_t i = 0; i < VRAM_SHARE_TOKEN_BYTES; i++) {
         snprintf(token + 2 * i, 3, "%02x", file->token.bytes[i]);
     }
     return (size_t)snprintf(text, FILE_BYTES, FILE_HEAD "%llu\n%s\n%s\n",
@@ -85,7 +85,7 @@ static int digit_value(char c) {
 }
 
 static bool token_read(const char *text, vram_share_token *token) {
-    for (int i = 0; i < VRAM_SHARE_TOKEN_BYTES; i++) {
+    for (size_t i = 0; i < VRAM_SHARE_TOKEN_BYTES; i++) {
         int high = digit_value(text[2 * i]), low = high < 0 ? -1 : digit_value(text[2 * i + 1]);
         if (low < 0) {
             return false;

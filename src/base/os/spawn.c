@@ -57,7 +57,7 @@ static int settings_make(posix_spawn_file_actions_t *actions, posix_spawnattr_t 
 }
 
 static int program_start(const char *const *arguments, pid_t *pid) {
-    _Static_assert(sizeof(struct environment) <= 64 * 1024, "it lies on the stack");
+    _Static_assert(sizeof(struct environment) <= 65536, "it lies on the stack");
     struct environment environment;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
