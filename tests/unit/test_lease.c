@@ -4,6 +4,8 @@
 
 #include "base/os/os.h"
 #include "fault_step.h"
+#include "json_check.h"
+#include "report_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -180,6 +182,22 @@ static void no_request_inside(void **state) {
 
 /* ------------------------------------------------------------------ refusals */
 
+/* The lease and who did not give are in the JSON too. */
+static void expect_report_json(const vram_oom_report *report, const char *name) {
+    static struct report_text written;
+    char part[96];
+    memset(&written, 0, sizeof written);
+    assert_ok(vram_oom_report_write(report, VRAM_REPORT_JSON, report_text_take, &written));
+    assert_true(json_check(written.text, strlen(written.text)));
+    const char *lease = strstr(written.text, "\"lease\": {");
+    assert_non_null(lease);
+    snprintf(part, sizeof part, "\"granted_bytes\": %llu",
+             (unsigned long long)report->lease_bytes.value);
+    assert_non_null(strstr(lease, part));
+    snprintf(part, sizeof part, "\"name\": \"%s\"", name);
+    assert_non_null(strstr(lease, part));
+}
+
 /* Tries to get more than others give; checks who is named, and why. */
 static void expect_refusal(struct holder *holder, const char *name, vram_lease_why why,
                            uint64_t most_ns) {
@@ -195,6 +213,7 @@ static void expect_refusal(struct holder *holder, const char *name, vram_lease_w
     assert_int_equal(waiter.report.lenders[0].process, getpid());
     assert_non_null(strstr(waiter.report.summary, vram_lease_why_text(why)));
     assert_true(waiter.report.lease_bytes.known);
+    expect_report_json(&waiter.report, name);
 }
 
 static void refusals(void **state) {

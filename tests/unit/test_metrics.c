@@ -3,6 +3,7 @@
  * test_metrics.c: the metrics of a context are the figures of its pools, in both forms, whatever
  * the names of pools and tags.
  */
+#include "core/live/page_rows.h"
 #include "unit/ladder_world.h"
 #include "vram/limits.h"
 #include "vram/metrics.h"
@@ -238,6 +239,52 @@ static void pages_are_checked(void **state) {
     vram_error_clear();
 }
 
+/* Rows of a page stay in their tables: behind the tags lie the refusals, which nobody has written
+   yet. */
+static void tags_stay_in_their_table(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=256M,granule=64K");
+    struct vr_context *context = vr_handle_pin(VR_KIND_CONTEXT, rig.context);
+    struct vr_page_rows *rows = calloc(1, sizeof *rows);
+    vram_live_page_refusal marks[VRAM_LIVE_PAGE_REFUSALS];
+    assert_true(context && rows);
+    pool_on(rig.device, "main", 0);
+    for (int i = 0; i < 2 * VRAM_LIVE_PAGE_TAGS; i++) {
+        char tag[32];
+        snprintf(tag, sizeof tag, "tag%d", i);
+        assert_ok(vram_tag_quota_set(rig.device, tag, 0, MIB));
+    }
+    memset(marks, 0x5a, sizeof marks);
+    memcpy(rows->image.refusals, marks, sizeof marks);
+    vr_page_rows_begin(rows, 1);
+    vr_page_rows_add(rows, context);
+    assert_int_equal(rows->image.head.tags.count, VRAM_LIVE_PAGE_TAGS);
+    assert_memory_equal(rows->image.refusals, marks, sizeof marks);
+    vr_page_rows_end(rows);
+    free(rows);
+    vr_leave(context);
+    rig_end_clean(&rig);
+}
+
+/* As many pools are known as fit: what lies behind them is not theirs. */
+static void known_pools_stay_in_their_table(void **state) {
+    (void)state;
+    struct vr_page_rows *rows = calloc(1, sizeof *rows);
+    struct vr_page_walk walk;
+    assert_non_null(rows);
+    for (uint64_t i = 0; i < VR_PAGE_POOLS_KNOWN; i++) {
+        rows->known[i].handle = i + 1; /* no pool's */
+    }
+    rows->known_count = VR_PAGE_POOLS_KNOWN;
+    rows->rate = (struct vr_page_rate){1, 2, 3, 4, 5};
+    memset(&walk, 0x5a, sizeof walk);
+    rows->walk = walk;
+    vr_page_rows_begin(rows, 1);
+    assert_memory_equal(&rows->rate, &((struct vr_page_rate){1, 2, 3, 4, 5}), sizeof rows->rate);
+    assert_memory_equal(&rows->walk, &walk, sizeof walk);
+    free(rows);
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
 
 int main(void) {
@@ -247,6 +294,8 @@ int main(void) {
         HERE(names_are_escaped_and_told_apart),
         HERE(labels_are_bounded),
         HERE(the_largest_tags_are_named),
+        HERE(tags_stay_in_their_table),
+        HERE(known_pools_stay_in_their_table),
         HERE(bad_calls_are_refused),
         HERE(pages_are_checked),
     };

@@ -2,6 +2,7 @@
 /*
  * test_pressure.c: the number and its levels, and who is told of it.
  */
+#include "core/object/pool_object.h"
 #include "unit/pressure_world.h"
 
 #include <math.h>
@@ -382,6 +383,9 @@ static void bad_thresholds_are_refused(void **state) {
             assert_null(none);
         }
     }
+    /* 0 stands for the default in options, so it comes from nowhere but a calculation. */
+    assert_int_equal(vr_pressure_thresholds(0, 0.9, 0), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "thresholds are invalid"));
     rig_end_clean(&rig);
 }
 

@@ -368,6 +368,38 @@ static void a_snapshot_without_memory_becomes_a_hold(void **state) {
     rig_end_clean(&rig);
 }
 
+/* A copy on the device that is too small for the next frame goes before a larger one is given up;
+   a frame whose larger one does not fit either holds the producer, and its slot has none. */
+static void a_smaller_copy_makes_room(void **state) {
+    enum { SOURCE = 7 * MIB / 2 };
+    vram_frame frame;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=6M");
+    vram_readback *readback = readback_of(&rig, 2, VRAM_READBACK_SNAPSHOT, VRAM_READBACK_EVERY);
+    vram_addr source = memory_of(&rig, SOURCE);
+    static const struct {
+        uint64_t bytes, device_bytes;
+        vram_readback_mode mode;
+    } frames[] = {{MIB, MIB, VRAM_READBACK_SNAPSHOT},
+                  {2 * MIB, 2 * MIB, VRAM_READBACK_SNAPSHOT},
+                  {3 * MIB, 0, VRAM_READBACK_HOLD},
+                  {MIB, MIB, VRAM_READBACK_SNAPSHOT}};
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_ok(vram_queue_fill(rig.queue, source, i, 1, SOURCE));
+        vram_error_clear();
+        assert_ok(vram_readback_start(readback, rig.queue, source, frames[i].bytes, NULL));
+        expect_no_record();
+        assert_ok(vram_readback_next(readback, 30 * SECOND, &frame));
+        assert_int_equal(frame.mode, frames[i].mode);
+        expect_all(&frame, (uint8_t)i, frames[i].bytes);
+        assert_ok(vram_readback_release(readback, frame.number));
+        assert_int_equal(stats_of_readback(readback).device_bytes, frames[i].device_bytes);
+    }
+    vram_readback_destroy(readback);
+    assert_ok(vram_device_free(rig.device, source));
+    rig_end_clean(&rig);
+}
+
 /* A slot that cannot grow leaves the frame that is in it alone. */
 static void a_failed_start_changes_nothing(void **state) {
     vram_frame frame;
@@ -463,6 +495,13 @@ static void a_driver_that_cannot_tell_is_told_of(void **state) {
         status = vram_readback_latest(readback, &frame);
     }
     assert_int_equal(status, VRAM_ERR_BACKEND);
+    status = VRAM_ERR_NOT_READY;
+    for (int i = 0; i < 20 && status == VRAM_ERR_NOT_READY; i++) {
+        vram_error_clear();
+        status = vram_readback_poll(readback, 1);
+    }
+    assert_int_equal(status, VRAM_ERR_BACKEND);
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_BACKEND);
     assert_took(
         assert_int_equal(vram_readback_next(readback, 30 * SECOND, &frame), VRAM_ERR_BACKEND), 0,
         10 * SECOND);
@@ -498,6 +537,38 @@ static void an_end_with_a_transfer_under_way(void **state) {
     gate_open(&gate);
     assert_ok(vram_point_wait(point, 30 * SECOND));
     vram_context_destroy(rig.context);
+}
+
+/* All frames have arrived, but the transfer queue has other work and does not end. */
+static void an_end_with_a_busy_queue(void **state) {
+    struct gate gate;
+    (void)state;
+    assert_ok(vram_option_set("wait_timeout", "50ms"));
+    struct rig rig = rig_make("host", NULL);
+    vram_readback *readback = readback_of(&rig, 2, VRAM_READBACK_SNAPSHOT, VRAM_READBACK_NEWEST);
+    vram_addr source = memory_of(&rig, BYTES);
+    assert_ok(vram_readback_start(readback, rig.queue, source, BYTES, NULL));
+    assert_ok(vram_readback_wait(readback, 0, 30 * SECOND));
+    gate_shut(rig.device, transfer_of(readback), &gate);
+    assert_int_equal(vram_readback_destroy(readback), VRAM_ERR_TIMEOUT);
+    gate_open(&gate);
+    vram_context_destroy(rig.context);
+}
+
+/* A driver that refuses to free a frame's memory at the end is reported by the log alone. */
+static void an_end_leaves_the_record(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_readback *readback = readback_of(&rig, 2, VRAM_READBACK_SNAPSHOT, VRAM_READBACK_NEWEST);
+    vram_addr source = memory_of(&rig, BYTES);
+    assert_ok(vram_readback_start(readback, rig.queue, source, BYTES, NULL));
+    assert_ok(vram_readback_wait(readback, 0, 30 * SECOND));
+    fault(&rig, VRAM_SIM_FREE, 1, false, 9999);
+    vram_error_clear();
+    assert_ok(vram_readback_destroy(readback));
+    expect_no_record();
+    assert_ok(vram_device_free(rig.device, source));
+    rig_end_clean(&rig);
 }
 
 /* The producer's queue, or the device, ends while frames are on their way. */
@@ -780,10 +851,13 @@ int main(void) {
         HERE(spans_of_buffers_make_one_frame),
         HERE(pinned_memory_may_be_refused),
         HERE(a_snapshot_without_memory_becomes_a_hold),
+        HERE(a_smaller_copy_makes_room),
         HERE(a_failed_start_changes_nothing),
         HERE(a_lost_device_hangs_nobody),
         HERE(a_driver_that_cannot_tell_is_told_of),
         HERE(an_end_with_a_transfer_under_way),
+        HERE(an_end_with_a_busy_queue),
+        HERE(an_end_leaves_the_record),
         HERE(queues_and_devices_end_under_it),
         HERE(mistakes_are_refused),
         HERE(every_call_may_fail),

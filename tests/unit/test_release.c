@@ -3,6 +3,7 @@
  * test_release.c: giving back: trim, shrink, clear, emergency cleanup of one device and of all,
  * maintenance, fragmentation, health, and the monitor that does it from time to time.
  */
+#include "core/object/pool_object.h"
 #include "trims.h"
 #include "unit/child.h"
 #include "unit/pressure_world.h"
@@ -290,6 +291,36 @@ static void acceptance_26_one_off_sizes_go_and_hot_ones_stay(void **state) {
     assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_MAINTAIN], 2);
     assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE), &released));
     assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_MAINTAIN], 3);
+    rig_end_clean(&rig);
+}
+
+/* How often the sizes of a pool were used, as the last survey saw it. */
+static uint64_t uses_of(vram_pool *handle) {
+    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, handle);
+    uint64_t uses = 0;
+    assert_non_null(pool);
+    for (uint32_t i = 0; i < VR_TYPES; i++) {
+        uses += pool->pressure.types.score[i];
+    }
+    vr_leave(pool);
+    return uses;
+}
+
+/* Maintenance halves what it knows of uses, so that what was hot long ago becomes rare. To look,
+   and to empty the caches, leaves it as it is. */
+static void only_maintenance_forgets_uses(void **state) {
+    uint64_t released;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, NULL);
+    cache_blocks(&rig, pool, 4 * KIB, 8, 1000);
+    (void)fragmentation_of(pool);
+    uint64_t uses = uses_of(pool);
+    assert_true(uses >= 1000);
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_CACHES), &released));
+    assert_int_equal(uses_of(pool), uses);
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE), &released));
+    assert_int_equal(uses_of(pool), uses / 2);
     rig_end_clean(&rig);
 }
 
@@ -621,6 +652,7 @@ int main(void) {
         TEST(cleanup_reaches_every_handle_of_a_device),
         TEST(a_refusing_driver_is_told_of),
         TEST(acceptance_26_one_off_sizes_go_and_hot_ones_stay),
+        TEST(only_maintenance_forgets_uses),
         TEST(unneeded_memory_goes_back),
         TEST(scattered_memory_is_a_number),
         TEST(health_looks_warns_and_cleans_up),

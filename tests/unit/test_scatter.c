@@ -154,13 +154,38 @@ static void few_and_large_are_left_alone(void **state) {
     scene_end(&scene);
 }
 
+/* What is gathered for one launch is bounded, and each launch begins anew. */
+static void two_launches_for_a_long_list(void **state) {
+    enum { COUNT = 120, PIECE = 60 * KIB };
+    (void)state;
+    struct scene scene = scene_make("memory=64M,real=on");
+    vram_addr to = memory_of(scene.rig.device, COUNT * 64 * KIB);
+    unsigned char *from = pattern_of(COUNT * 64 * KIB, 3);
+    vram_copy list[COUNT];
+    vram_async async;
+    for (uint64_t i = 0; i < COUNT; i++) {
+        list[i] =
+            (vram_copy){.to = to + i * 64 * KIB, .from_host = from + i * 64 * KIB, .bytes = PIECE};
+    }
+    unsigned uploads = calls_of(&scene.rig, VRAM_SIM_UPLOAD);
+    assert_ok(vram_transfer_batch(scene.rig.queue, list, COUNT, NULL, &async));
+    expect_result(&async, (uint64_t)COUNT * PIECE);
+    assert_int_equal(calls_of(&scene.rig, VRAM_SIM_LAUNCH), 2); /* of 4 MiB at most */
+    assert_int_equal(calls_of(&scene.rig, VRAM_SIM_UPLOAD), uploads);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        expect_contents(scene.rig.queue, to + i * 64 * KIB, from + i * 64 * KIB, PIECE);
+    }
+    free(from);
+    scene_end(&scene);
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(one_launch_for_a_list),        HERE(one_launch_to_locked_memory),
         HERE(one_launch_for_a_rectangle),   HERE(without_a_launch_it_goes_all_the_same),
-        HERE(few_and_large_are_left_alone),
+        HERE(few_and_large_are_left_alone), HERE(two_launches_for_a_long_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
