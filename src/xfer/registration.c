@@ -73,7 +73,6 @@ static void take_off(struct vr_registrations *all, struct registration *entry) {
     vr_link_remove(&entry->link);
     all->bytes -= entry->bytes;
     all->count--;
-    vr_cond_broadcast(&all->changed);
 }
 
 /* Unregisters an entry without uses. The lock is held at the call and at its return, not in
@@ -89,9 +88,8 @@ static vram_status unregister_entry(struct vr_registrations *all, struct registr
     if (status == VRAM_OK) {
         take_off(all, entry);
         vr_mem_free(entry);
-    } else {
-        vr_cond_broadcast(&all->changed);
     }
+    vr_cond_broadcast(&all->changed);
     return unanswered
                ? vr_fail(VRAM_ERR_DEVICE_LOST,
                          "the device is lost: its driver may keep these pages locked until the "

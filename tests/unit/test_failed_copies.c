@@ -104,6 +104,25 @@ static void a_bridge_leaves_no_memory_behind(void **state) {
     }
 }
 
+/* The read does not end, and the write fails: the block is kept, though the queue of the write is
+   idle. */
+static void a_bridge_keeps_what_is_written(void **state) {
+    (void)state;
+    vram_addr to, from;
+    assert_ok(vram_option_set("wait_timeout", "50ms"));
+    struct rig rig = rig_make("sim", "memory=64M,lag=60,devices=2");
+    assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &to));
+    assert_ok(vram_device_alloc(rig.other, BYTES, VRAM_MEMORY_DEVICE, &from));
+    hook_set(rig.other);
+    hook.poll_answer = VRAM_ERR_BACKEND;
+    fault(&rig, VRAM_SIM_AFTER, 2, false, 9999); /* what lets the write wait for the read */
+    assert_int_equal(vram_transfer_copy(rig.queue, to, from, BYTES, NULL, NULL), VRAM_ERR_BACKEND);
+    assert_int_equal(sim_state(&rig).faults, 1);
+    assert_int_equal(own_blocks(rig.device), 1);
+    hook.poll_answer = VRAM_OK;
+    rig_end_clean(&rig);
+}
+
 /* --------------------------------------------------------------- feeds, readbacks */
 
 static void a_block_arrives_or_does_not(void **state) {
@@ -159,7 +178,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_download_that_failed_writes_nothing), TEST(an_upload_leaves_no_copy_behind),
         TEST(a_list_leaves_no_memory_behind),        TEST(a_bridge_leaves_no_memory_behind),
-        TEST(a_block_arrives_or_does_not),           TEST(a_frame_that_failed_reads_nothing),
+        TEST(a_bridge_keeps_what_is_written),        TEST(a_block_arrives_or_does_not),
+        TEST(a_frame_that_failed_reads_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -280,6 +280,55 @@ static void many_threads(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Stands before the driver's own call: refuses it, after the other thread has begun to wait. */
+static struct {
+    const struct vr_pinned_ops *ops;
+    struct vr_pinned_ops copy;
+    vr_atomic_bool inside;
+} slow;
+
+static vram_status unregister_slowly(struct vr_device *device, uint64_t addr, uint64_t bytes) {
+    (void)addr, (void)bytes;
+    vr_store(&slow.inside, true, VR_RELEASE);
+    vr_os_sleep(30000000);
+    return vr_error_set(VRAM_ERR_BACKEND, device->info.backend, "unregister", 1, "refused");
+}
+
+static void *forget_pages(void *argument) {
+    struct user *user = argument;
+    assert_int_equal(vram_pinned_forget(user->device, user->pages, page_bytes), VRAM_ERR_BACKEND);
+    return NULL;
+}
+
+/* Who waits for another thread's pages goes on as soon as that thread has failed. */
+static void a_refusal_wakes_who_waits(void **state) {
+    pthread_t thread;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig.device);
+    struct user user = {rig.device, pages_make(), 0};
+    assert_ok(vram_pinned_begin(rig.device, user.pages, page_bytes));
+    assert_ok(vram_pinned_end(rig.device, user.pages, page_bytes));
+    slow.ops = device->base.pinned;
+    slow.copy = *slow.ops;
+    slow.copy.unregister_pages = unregister_slowly;
+    vr_store(&slow.inside, false, VR_RELAXED);
+    device->base.pinned = &slow.copy;
+    assert_int_equal(pthread_create(&thread, NULL, forget_pages, &user), 0);
+    while (!vr_load(&slow.inside, VR_ACQUIRE)) {
+        vr_os_yield();
+    }
+    uint64_t begun = vr_os_now();
+    assert_ok(vram_pinned_begin(rig.device, user.pages, page_bytes)); /* it is still locked */
+    assert_true(vr_os_now() - begun < 30 * SECOND);                   /* wait_timeout is 60 s */
+    pthread_join(thread, NULL);
+    assert_ok(vram_pinned_end(rig.device, user.pages, page_bytes));
+    device->base.pinned = slow.ops;
+    vr_leave(device);
+    rig_end_clean(&rig);
+    free(user.pages);
+}
+
 /* On pages of the system itself; what it lets nobody lock is a limit. */
 static void on_the_host(void **state) {
     (void)state;
@@ -337,8 +386,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(found_again),        TEST(overlaps),           TEST(limits_hold_and_the_oldest_goes),
         TEST(trimmed_with_slots), TEST(covered_while_used), TEST(every_call_may_fail),
-        TEST(lost_device),        TEST(many_threads),       TEST(on_the_host),
-        TEST(misuse_is_refused),
+        TEST(lost_device),        TEST(many_threads),       TEST(a_refusal_wakes_who_waits),
+        TEST(on_the_host),        TEST(misuse_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -533,6 +533,34 @@ static void refused_marks(void **state) {
     rig_end_clean(&rig);
 }
 
+/* A transfer that waits for a slot of another one is not told how that one fares; one that waits for
+   its own is. */
+static void failures_of_others_are_theirs(void **state) {
+    enum { FIRST = 1, SECOND_ONE = 2 };
+    struct vr_staging_slot *slot;
+    bool refused = false;
+    (void)state;
+    options("128K", "2", "1");
+    struct rig rig = rig_make("sim", "memory=64M,lag=100");
+    struct vr_staging *staging = staging_of(rig.device);
+    hook_set(rig.device);
+    slot = vr_slot_take(staging, FIRST, true, &refused);
+    assert_non_null(slot);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &(vram_addr){0}));
+    assert_ok(vr_slot_busy(staging, slot, rig.queue));
+    hook.poll_answer = VRAM_ERR_BACKEND;
+    vram_error_clear();
+    assert_ok(vr_slot_await(staging, 0, SECOND_ONE, SECOND / 1000, &slot));
+    assert_null(slot);
+    expect_no_record();
+    assert_int_equal(vr_slot_await(staging, FIRST, FIRST, SECOND / 1000, &slot), VRAM_ERR_BACKEND);
+    assert_null(slot);
+    hook.poll_answer = VRAM_OK;
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+    rig_end_clean(&rig);
+}
+
 /* ------------------------------------------------------------- without its caller */
 
 /* Begins a download; whether the workers have it. What they have not got is waited for. */
@@ -815,6 +843,7 @@ int main(void) {
         TEST(ended_under_way),
         TEST(late_work_is_not_waited_for_for_ever),
         TEST(refused_marks),
+        TEST(failures_of_others_are_theirs),
         TEST(downloads_do_without_their_caller),
         TEST(transfers_hand_downloads_over),
         TEST(an_idle_queue_is_known),

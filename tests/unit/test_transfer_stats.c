@@ -487,8 +487,10 @@ static void as_report(void **state) {
     memset(&page, 0, sizeof page);
     assert_ok(vram_transfer_stats_write(rig.device, VRAM_REPORT_TEXT, report_text_take, &page));
     assert_string_equal(page.text, "transfers by direction and route:\n  none\n");
+    clock_is_ours(true);
     vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING, &count);
-    vr_transfer_end(&count, 10, VRAM_OK);
+    vr_transfer_end(&count, 10, VRAM_OK); /* in no time */
+    clock_is_ours(false);
     page.bytes = 0;
     assert_ok(vram_transfer_stats_write(rig.device, VRAM_REPORT_JSON, report_text_take, &page));
     assert_true(json_check(page.text, page.bytes));
@@ -498,6 +500,7 @@ static void as_report(void **state) {
                                       "\"route\": \"dma_polling\""));
     assert_non_null(strstr(page.text, "\"direction\": \"any\",\n      \"route\": \"any\""));
     assert_null(strstr(page.text, "to_device"));
+    assert_non_null(strstr(page.text, "\"below_ns\": 2,"));
     vram_transfer_stats stats = {.size = sizeof stats};
     assert_ok(
         vram_transfer_stats_get(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING, &stats));
@@ -517,6 +520,32 @@ static void as_report(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Small copies of ordinary memory go the driver's way, but not downloads where it makes the caller
+   wait. */
+static void small_copies_go_the_drivers_way(void **state) {
+    static char memory[1000];
+    vram_addr addr;
+    (void)state;
+    for (int waits = 0; waits < 2; waits++) {
+        struct rig rig = rig_make("sim", "memory=64M");
+        struct vr_device_object *device = enter(rig.device);
+        device->base.pageable_waits = waits;
+        assert_ok(vram_device_alloc(rig.device, sizeof memory, VRAM_MEMORY_DEVICE, &addr));
+        for (int i = 0; i < 4; i++) {
+            assert_ok(vram_transfer_upload(rig.queue, addr, memory, sizeof memory, NULL, NULL));
+            assert_ok(vram_transfer_download(rig.queue, memory, addr, sizeof memory, NULL, NULL));
+        }
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        assert_int_equal(
+            transfer_stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_STAGED).started, 0);
+        uint64_t staged =
+            transfer_stats_of(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_STAGED).started;
+        assert_int_equal(staged > 0, waits);
+        vr_leave(device);
+        rig_end_clean(&rig);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(counted_by_direction_and_route, start, nothing_left),
@@ -528,6 +557,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(without_memory, start, nothing_left),
         cmocka_unit_test_setup_teardown(public_copies_are_counted, start, nothing_left),
         cmocka_unit_test_setup_teardown(failing_copies_are_counted, start, nothing_left),
+        cmocka_unit_test_setup_teardown(small_copies_go_the_drivers_way, start, nothing_left),
         cmocka_unit_test_setup_teardown(traces_have_them, start, nothing_left),
         cmocka_unit_test_setup_teardown(percentiles, start, nothing_left),
         cmocka_unit_test_setup_teardown(bad_input, start, nothing_left),
