@@ -52,6 +52,16 @@ unsigned vr_locks_held(void) {
     return held.count;
 }
 
+static vr_atomic_u64 live; /* mutexes and conditions */
+
+uint64_t vr_locks_live(void) {
+    return vr_load(&live, VR_RELAXED);
+}
+
+static void count_live(uint64_t change) {
+    vr_fetch_add(&live, change, VR_RELAXED);
+}
+
 bool vr_mutex_is_held(const struct vr_mutex *mutex) {
     unsigned i = held.count;
     while (i > 0 && held.mutex[i - 1] != mutex) {
@@ -117,6 +127,14 @@ void vr_lock_violation_set(void (*report)(const char *text)) {
 
 unsigned vr_locks_held(void) {
     return 0;
+}
+
+uint64_t vr_locks_live(void) {
+    return 0;
+}
+
+static void count_live(uint64_t change) {
+    (void)change;
 }
 
 bool vr_mutex_is_held(const struct vr_mutex *mutex) {
@@ -229,11 +247,15 @@ void vr_mutex_init(struct vr_mutex *mutex, enum vr_rank rank) {
     (void)error;
     mutex->rank = rank;
     vr_store(&mutex->at_fork, VR_MUTEX_LEFT, VR_RELAXED);
+    count_live(1);
 }
 
 void vr_mutex_destroy(struct vr_mutex *mutex) {
-    if (vr_load(&mutex->at_fork, VR_RELAXED) == VR_MUTEX_REGISTERED) {
+    uint32_t at_fork = vr_load(&mutex->at_fork, VR_RELAXED);
+    if (at_fork == VR_MUTEX_REGISTERED) {
         mutex_unregister(mutex);
+    } else if (at_fork == VR_MUTEX_LEFT) {
+        count_live(UINT64_MAX); /* one less */
     }
     (void)pthread_mutex_destroy(&mutex->native);
 }
@@ -283,10 +305,12 @@ void vr_mutex_unlock(struct vr_mutex *mutex) {
 
 vram_status vr_cond_init(struct vr_cond *cond) {
     int error = vr_os_cond_init(&cond->native);
+    count_live(!error);
     return error ? vr_os_error(error, "pthread_cond_init", 0) : VRAM_OK;
 }
 
 void vr_cond_destroy(struct vr_cond *cond) {
+    count_live(UINT64_MAX);
     (void)pthread_cond_destroy(&cond->native);
 }
 

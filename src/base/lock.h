@@ -100,6 +100,9 @@ void vr_once(struct vr_once *once, void (*fn)(void));
 
 /* How many locks of the library the calling thread holds; always 0 without VR_DEBUG. */
 unsigned vr_locks_held(void);
+/* How many mutexes and conditions were initialized and not destroyed, other than static mutexes;
+   always 0 without VR_DEBUG. */
+uint64_t vr_locks_live(void);
 /* Whether the calling thread holds the mutex. For asserts: always true without VR_DEBUG. */
 bool vr_mutex_is_held(const struct vr_mutex *mutex);
 

@@ -92,7 +92,8 @@ static inline void fault(struct rig *rig, vram_sim_call call, uint64_t nth, bool
 /* Errors of the library and breaches of the simulated driver's protocol, also those that nobody can
    ask for any more because the context is gone. That a device was lost is news, not a complaint. */
 static atomic_int complaints;
-static uint64_t bytes_before, handles_before; /* what a test that failed has left is not ours */
+static uint64_t bytes_before, handles_before,
+    locks_before; /* what a test that failed has left is not ours */
 
 static inline void on_log(void *user, vram_log_level level, const char *text) {
     (void)user, (void)level;
@@ -109,6 +110,7 @@ static inline int start(void **state) {
     vram_error_clear();
     bytes_before = vr_mem_live_bytes();
     handles_before = vr_handle_live(0);
+    locks_before = vr_locks_live();
     return 0;
 }
 
@@ -118,9 +120,10 @@ static inline int nothing_left(void **state) {
     vr_option_reset();
     int64_t bytes = (int64_t)(vr_mem_live_bytes() - bytes_before);
     int64_t handles = (int64_t)(vr_handle_live(0) - handles_before);
-    if (bytes || handles || atomic_load(&complaints)) {
-        print_error("left: %lld bytes, %lld handles, %d complaints\n", (long long)bytes,
-                    (long long)handles, atomic_load(&complaints));
+    int64_t locks = (int64_t)(vr_locks_live() - locks_before);
+    if (bytes || handles || locks || atomic_load(&complaints)) {
+        print_error("left: %lld bytes, %lld handles, %lld locks, %d complaints\n", (long long)bytes,
+                    (long long)handles, (long long)locks, atomic_load(&complaints));
         return -1;
     }
     return 0;

@@ -86,7 +86,7 @@ static inline int nothing_left(void **state) {
     vr_mem_fail_at(0, false);
     vr_option_reset();
     vram_log_set(NULL, NULL, VRAM_LOG_OFF);
-    return vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0 ? 0 : -1;
+    return vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0 && vr_locks_live() == 0 ? 0 : -1;
 }
 
 /* Blocks of all sizes, with tags, each filled with its own number at both ends. */
