@@ -104,6 +104,37 @@ static void figures_are_those_of_the_pool(void **state) {
     rig_end_clean(&rig);
 }
 
+/* A pool's limit is shown with it. */
+static void limits_are_shown(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = 24 * MIB};
+    vram_pool_options options = {.size = sizeof options, .name = "bounded", .limits = &limits};
+    vram_pool *pool;
+    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    assert_ok(vram_free(take(pool, MIB, rig.queue), rig.queue));
+    const char *text = metrics_of(rig.context, VRAM_METRICS_PROMETHEUS);
+    assert_true(sample(text, "vram_pool_limit_bytes{") == 24.0 * MIB);
+    rig_end_clean(&rig);
+}
+
+static void count_thread(struct vr_thread_state *thread, void *user) {
+    (void)thread;
+    ++*(unsigned *)user;
+}
+
+/* Threads that are in no call are visited without waiting. */
+static void idle_threads_are_visited(void **state) {
+    unsigned threads = 0;
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    assert_ok(vram_free(take(pool, 4 * KIB, rig.queue), rig.queue));
+    assert_true(vr_thread_visit_idle(count_thread, &threads));
+    assert_true(threads >= 1);
+    rig_end_clean(&rig);
+}
+
 /* The other form differs in its heads alone. */
 static void both_forms_have_the_same_samples(void **state) {
     (void)state;
@@ -290,6 +321,8 @@ static void known_pools_stay_in_their_table(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(figures_are_those_of_the_pool),
+        HERE(limits_are_shown),
+        HERE(idle_threads_are_visited),
         HERE(both_forms_have_the_same_samples),
         HERE(names_are_escaped_and_told_apart),
         HERE(labels_are_bounded),

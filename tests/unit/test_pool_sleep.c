@@ -133,6 +133,63 @@ static void an_empty_pool_sleeps(void **state) {
     rig_end(&rig, true);
 }
 
+/* A wake that fails leaves an empty pool asleep. */
+static void an_empty_pool_stays_asleep(void **state) {
+    vram_addr addr;
+    vram_status status = VRAM_ERR_HOST_MEMORY;
+    (void)state;
+    struct rig rig = rig_make("memory=2M,granule=64K", 0);
+    assert_ok(vram_pool_sleep(rig.pool, NULL));
+    for (uint64_t nth = 1; status != VRAM_OK; nth++) {
+        vr_mem_fail_at(nth, true);
+        status = vram_pool_wake(rig.pool, NULL);
+        vr_mem_fail_at(0, false);
+        if (status != VRAM_OK) {
+            assert_int_equal(status, VRAM_ERR_HOST_MEMORY);
+            assert_int_equal(vram_alloc(rig.pool, 1, rig.queue, &addr), VRAM_ERR_BUSY);
+            assert_int_equal(vram_pool_sleep(rig.pool, NULL), VRAM_ERR_INVALID);
+        }
+    }
+    assert_ok(vram_alloc(rig.pool, 1, rig.queue, &addr));
+    rig_end(&rig, true);
+}
+
+/* Without page-locked memory contents go through ordinary memory, which is no error; but what the
+   program wants page-locked is refused. */
+static void sleep_without_page_locked_memory(void **state) {
+    (void)state;
+    assert_ok(vram_option_set("staging_threads", "2"));
+    struct rig rig = rig_make("memory=2M,granule=64K", 0);
+    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, rig.pool);
+    struct vr_device *device = &pool->device->base;
+    vram_sim_fault refused = {.size = sizeof refused,
+                              .call = VRAM_SIM_PINNED_REGISTER,
+                              .nth = 1,
+                              .for_ever = true,
+                              .code = VRAM_SIM_OUT_OF_MEMORY};
+    fill(&rig);
+    assert_ok(vram_sim_fault_set(rig.context, &refused));
+    vram_error_clear();
+    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+    assert_ok(vram_pool_wake(rig.pool, NULL));
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+    assert_int_not_equal(put_to_sleep(&rig, VRAM_SLEEP_PINNED, NULL), VRAM_OK);
+    assert_true(is_usable(&rig, 0));
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    const struct vr_pinned_ops *pinned = device->pinned;
+    device->pinned = NULL;
+    assert_int_equal(put_to_sleep(&rig, VRAM_SLEEP_PINNED, NULL), VRAM_ERR_UNSUPPORTED);
+    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
+    assert_ok(vram_pool_wake(rig.pool, NULL));
+    device->pinned = pinned;
+    for (int i = 0; i < BLOCKS; i++) {
+        expect_contents(&rig, i);
+    }
+    vr_handle_unpin(pool->object.handle);
+    rig_end(&rig, true);
+}
+
 /* A pool may end in its sleep. */
 static void a_sleeping_pool_ends(void **state) {
     (void)state;
@@ -557,6 +614,8 @@ int main(void) {
         cmocka_unit_test_teardown(blocks_are_freed_in_their_sleep, nothing_left),
         cmocka_unit_test_teardown(caches_sleep_too, nothing_left),
         cmocka_unit_test_teardown(an_empty_pool_sleeps, nothing_left),
+        cmocka_unit_test_teardown(an_empty_pool_stays_asleep, nothing_left),
+        cmocka_unit_test_teardown(sleep_without_page_locked_memory, nothing_left),
         cmocka_unit_test_teardown(a_sleeping_pool_ends, nothing_left),
         cmocka_unit_test_teardown(a_tag_sleeps_alone, nothing_left),
         cmocka_unit_test_teardown(tags_wake_one_by_one, nothing_left),

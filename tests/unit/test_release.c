@@ -537,6 +537,58 @@ static void end_monitor(void *user, const vram_pressure_event *event) {
     atomic_fetch_add(&ending->calls, 1);
 }
 
+/* An end does not wait for the next look. */
+static void an_idle_monitor_ends_at_once(void **state) {
+    static const vram_monitor_options slow = {.size = sizeof slow, .interval_ns = 600 * SECOND};
+    vram_monitor *monitor;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_monitor_begin(rig.context, &slow, &monitor));
+    vr_os_sleep(5000000); /* it waits by now, as a rule */
+    uint64_t begun = vr_os_now();
+    assert_ok(vram_monitor_end(monitor));
+    assert_true(vr_os_now() - begun < 30 * SECOND);
+    rig_end_clean(&rig);
+}
+
+struct stuck {
+    atomic_int calls, leave;
+};
+
+static void stay_inside(void *user, const vram_pressure_event *event) {
+    struct stuck *stuck = user;
+    (void)event;
+    atomic_fetch_add(&stuck->calls, 1);
+    while (!atomic_load(&stuck->leave)) {
+        vr_os_sleep(1000000);
+    }
+}
+
+/* A callback that does not return keeps the thread, but not for ever who ends the monitor. */
+static void a_stuck_monitor_is_given_up(void **state) {
+    struct stuck stuck = {.calls = 0};
+    vram_watch_options options = {.size = sizeof options, .call = stay_inside, .user = &stuck};
+    vram_monitor *monitor;
+    vram_watch *watch;
+    vram_addr taken;
+    (void)state;
+    assert_ok(vram_option_set("wait_timeout", "20ms"));
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_device_alloc(rig.device, 960 * MIB, VRAM_MEMORY_DEVICE, &taken));
+    assert_ok(vram_monitor_begin(rig.context, &quick, &monitor));
+    assert_ok(vram_device_watch_begin(rig.device, &options, &watch));
+    assert_true(wait_for(&stuck.calls, 1));
+    assert_int_equal(vram_monitor_end(monitor), VRAM_ERR_TIMEOUT);
+    atomic_store(&stuck.leave, 1);
+    vram_context_destroy(rig.context);
+    for (int i = 0; i < 5000 && vr_locks_live() > locks_before; i++) {
+        vr_os_sleep(1000000); /* the thread is on its way out */
+    }
+    for (int i = 0; i < 5000 && vr_mem_live_bytes() > bytes_before; i++) {
+        vr_os_sleep(1000000);
+    }
+}
+
 /* A callback of the monitor's own thread ends it, or everything. */
 static void a_monitor_may_be_ended_by_its_own_callback(void **state) {
     (void)state;
@@ -659,6 +711,8 @@ int main(void) {
         TEST(health_beyond_a_limit),
         TEST(health_of_what_is_unknown_or_lost),
         TEST(a_monitor_looks_from_time_to_time),
+        TEST(an_idle_monitor_ends_at_once),
+        TEST(a_stuck_monitor_is_given_up),
         TEST(a_monitor_may_be_ended_by_its_own_callback),
         TEST(a_forked_child_has_no_monitor),
         TEST(mistakes_are_refused),

@@ -3,6 +3,8 @@
  * test_report.c: what is said when memory has run out. One planted exhaustion for each cause, whose
  * text is compared with the file of that name in tests/golden/oom (OOM_UPDATE=1 writes them anew).
  */
+#include "core/object/pool_object.h"
+#include "core/pool/pool_calls.h"
 #include "unit/json_check.h"
 #include "unit/ladder_world.h"
 #include "unit/report_text.h"
@@ -106,6 +108,29 @@ static void expect_numbers(const char *document, const vram_oom_report *report) 
     }
 }
 
+/* Texts stand under their own names, and so does what a quota says. */
+static void expect_texts(const char *document, const vram_oom_report *report) {
+    static const char *const names[] = {"summary", "advice", "error"};
+    char wanted[96];
+    assert_non_null(strstr(document, "\"schema\": \"vram.oom/1\""));
+    snprintf(wanted, sizeof wanted, "\"status\": \"%s\"", vram_status_name(report->status));
+    assert_non_null(strstr(document, wanted));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(wanted, sizeof wanted, "\"%s\": \"", names[i]);
+        assert_non_null(strstr(document, wanted));
+    }
+    const char *quota = strstr(document, "\"quota\": ");
+    assert_non_null(quota);
+    if (*report->quota_tag) {
+        snprintf(wanted, sizeof wanted, "\"hard_bytes\": %llu,",
+                 (unsigned long long)report->quota_bytes);
+        assert_non_null(strstr(quota, wanted));
+        snprintf(wanted, sizeof wanted, "\"used_bytes\": %llu",
+                 (unsigned long long)report->quota_used_bytes);
+        assert_non_null(strstr(quota, wanted));
+    }
+}
+
 /* The report of a planted exhaustion names its cause first, and its text is the one in the file. */
 static void expect_report(vram_pool *pool, vram_oom_cause cause) {
     char first[64];
@@ -122,6 +147,7 @@ static void expect_report(vram_pool *pool, vram_oom_cause cause) {
     assert_true(json_check(document, strlen(document)));
     give_document(vram_oom_cause_name(cause), document);
     expect_numbers(document, &report);
+    expect_texts(document, &report);
     snprintf(first, sizeof first, "\"cause\": \"%s\"", vram_oom_cause_name(cause));
     assert_non_null(strstr(document, first));
 }
@@ -753,6 +779,27 @@ static void nothing_is_needed_for_a_report(void **state) {
     rig_end_clean(&rig);
 }
 
+/* So many processes are known by their ids; what lies behind their table is not theirs. */
+static void readers_stay_in_their_table(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *handle = pool_on(rig.device, "main", 0);
+    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, handle);
+    assert_non_null(pool);
+    struct vr_list children = pool->children;
+    for (uint64_t i = 0; i <= VR_READERS_MOST; i++) {
+        vr_pool_reader_change(pool, 100 + i, MIB, true);
+    }
+    assert_memory_equal(&children, &pool->children, sizeof children);
+    for (uint64_t i = 0; i < VR_READERS_MOST; i++) {
+        assert_int_equal(pool->readers[i].bytes, MIB);
+        vr_pool_reader_change(pool, 100 + i, MIB, false);
+        assert_int_equal(pool->readers[i].opens, 0);
+    }
+    vr_leave(pool);
+    rig_end_clean(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
@@ -767,6 +814,7 @@ int main(void) {
         TEST(refused_by_the_driver),
         TEST(no_host_memory_left),
         TEST(quota_reached),
+        TEST(readers_stay_in_their_table),
         TEST(pinned_is_not_pending),
         TEST(asleep_is_not_pending),
         TEST(quota_of_the_environment),

@@ -116,9 +116,6 @@ static void put_in_words(const struct vr_device_object *device, struct vram_heal
         vr_text_format(health->text, sizeof health->text, "%s: %s", what, use);
         break;
     case VRAM_HEALTH_WARN:
-        vr_text_format(health->text, sizeof health->text, "%s: %s; %s", what, use,
-                       health_advice(health));
-        break;
     case VRAM_HEALTH_EMERGENCY:
         if (health->cleaned) {
             vr_text_format(health->text, sizeof health->text,
