@@ -362,16 +362,15 @@ static bool side_extent(uint64_t rows, uint64_t pitch, uint64_t row_bytes, uint6
     return vr_mul(rows - 1, pitch, bytes) && vr_add(*bytes, row_bytes, bytes);
 }
 
-/* Whether rows of two rectangles with one pitch share bytes; `apart` is the distance of their
-   beginnings. Only the rows around that distance can. Rectangles of different pitches whose extents
-   overlap count as sharing bytes. */
+/* Whether rows of two rectangles whose extents overlap share bytes; `apart` is the distance of
+   their beginnings. With one pitch only the rows around that distance can, and as the extents
+   overlap there are such rows. Rectangles of different pitches count as sharing bytes. */
 static bool rows_meet(const vram_copy_2d *copy, uint64_t apart) {
     if (copy->to_pitch != copy->from_pitch) {
         return true;
     }
-    uint64_t rows_between = apart / copy->to_pitch, rest = apart % copy->to_pitch;
-    return (rest < copy->row_bytes && rows_between < copy->rows) ||
-           (copy->to_pitch - rest < copy->row_bytes && rows_between + 1 < copy->rows);
+    uint64_t rest = apart % copy->to_pitch;
+    return rest < copy->row_bytes || copy->to_pitch - rest < copy->row_bytes;
 }
 
 /* Looks up both sides, each from its first byte to its last. */

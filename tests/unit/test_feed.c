@@ -160,6 +160,24 @@ static void slots_in_the_programs_hands(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Memory for blocks of a known size is there from the start; on the device only where blocks are
+   copied once more there. */
+static void memory_is_taken_ahead(void **state) {
+    (void)state;
+    for (int mode = VRAM_FEED_STAGED; mode <= VRAM_FEED_DIRECT; mode++) {
+        struct rig rig = rig_make("sim", "memory=64M");
+        vram_feed_options options = {
+            .size = sizeof options, .slots = 2, .mode = (vram_feed_mode)mode, .bytes = BYTES};
+        vram_feed *feed;
+        assert_ok(vram_feed_create(rig.device, &options, &feed));
+        assert_int_equal(stats_of_feed(feed).host_bytes, 2 * BYTES);
+        assert_int_equal(stats_of_feed(feed).device_bytes,
+                         mode == VRAM_FEED_STAGED ? 2 * BYTES : 0);
+        vram_feed_destroy(feed);
+        rig_end_clean(&rig);
+    }
+}
+
 /* Neither page-locked memory nor device memory of its own: the blocks come all the same. */
 static void memory_may_run_short(void **state) {
     vram_feed_block block;
@@ -360,8 +378,9 @@ static vram_feed_mode tried_mode;
 static vram_status use_a_feed(struct rig *rig, vram_pool *pool) {
     vram_feed_options options = {.size = sizeof options, .mode = tried_mode};
     vram_addr target = 0;
-    vram_feed *feed;
+    vram_feed *feed = NULL;
     vram_status status = vram_feed_create(rig->device, &options, &feed);
+    assert_int_equal(feed != NULL, status == VRAM_OK);
     if (status != VRAM_OK) {
         return status;
     }
@@ -451,6 +470,7 @@ int main(void) {
         HERE(uploads_run_beside_the_consumer),
         HERE(slots_in_the_programs_hands),
         HERE(memory_may_run_short),
+        HERE(memory_is_taken_ahead),
         HERE(a_failed_submit_may_be_repeated),
         HERE(a_lost_device_hangs_nobody),
         HERE(ends_with_blocks_under_way),

@@ -420,6 +420,27 @@ static void ends_of_untracked_pools_are_logged(void **state) {
     }
 }
 
+/* However many there are, each is counted: also what stands at the ends of the table of blocks. */
+static void every_untracked_block_is_counted(void **state) {
+    (void)state;
+    for (unsigned count = 1; count <= 400; count += 133) {
+        char wanted[64];
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = plain_pool(rig.device, "mine");
+        for (unsigned i = 0; i < count; i++) {
+            take(pool, 512, NULL, NULL, rig.queue);
+        }
+        warnings = 0;
+        vram_log_set(keep_warning, NULL, VRAM_LOG_WARN);
+        assert_ok(vram_pool_destroy(pool));
+        vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
+        snprintf(wanted, sizeof wanted, "%u bytes in %u block", count * 512, count);
+        assert_int_equal(warnings, 1);
+        assert_non_null(strstr(warning, wanted));
+        vram_context_destroy(rig.context);
+    }
+}
+
 /* Who asks for a report need not ask for records. */
 static void reports_imply_tracking(void **state) {
     (void)state;
@@ -620,6 +641,7 @@ int main(void) {
         HERE(functions_suppress_too),
         HERE(ends_are_reported),
         HERE(ends_of_untracked_pools_are_logged),
+        HERE(every_untracked_block_is_counted),
         HERE(reports_imply_tracking),
         HERE(foreign_memory_is_reported),
         HERE(nothing_is_written_unasked),

@@ -4,6 +4,7 @@
  * by the producer's queue, which goes on to the next value at once: a frame that is torn, late or
  * somebody else's has a wrong byte in it.
  */
+#include "base/clock.h"
 #include "unit/gate_world.h"
 #include "unit/mem_world.h"
 #include "unit/pool_flags.h"
@@ -539,6 +540,24 @@ static void an_end_with_a_transfer_under_way(void **state) {
     vram_context_destroy(rig.context);
 }
 
+/* Work that is under way is waited for, as long as the deadline allows. */
+static void a_slot_settles_when_its_work_ends(void **state) {
+    struct vr_frame_slot slot = {.host = NULL};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,lag=100,seed=5");
+    vram_addr source = memory_of(&rig, BYTES);
+    hook_set(rig.device);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    assert_ok(vram_queue_fill(rig.queue, source, 1, 1, BYTES));
+    assert_ok(vr_slot_mark(&slot, VR_SLOT_TRANSFER, rig.queue, NULL));
+    assert_int_equal(vr_slot_settle(&slot, vr_deadline_in(SECOND / 100)), VRAM_ERR_TIMEOUT);
+    hook.poll_answer = VRAM_OK;
+    assert_ok(vr_slot_settle(&slot, vr_deadline_in(30 * SECOND)));
+    assert_ok(vr_slot_settle(&slot, 0)); /* nothing is pending any more */
+    assert_ok(vram_device_free(rig.device, source));
+    rig_end_clean(&rig);
+}
+
 /* All frames have arrived, but the transfer queue has other work and does not end. */
 static void an_end_with_a_busy_queue(void **state) {
     struct gate gate;
@@ -856,6 +875,7 @@ int main(void) {
         HERE(a_lost_device_hangs_nobody),
         HERE(a_driver_that_cannot_tell_is_told_of),
         HERE(an_end_with_a_transfer_under_way),
+        HERE(a_slot_settles_when_its_work_ends),
         HERE(an_end_with_a_busy_queue),
         HERE(an_end_leaves_the_record),
         HERE(queues_and_devices_end_under_it),

@@ -154,6 +154,39 @@ static void few_and_large_are_left_alone(void **state) {
     scene_end(&scene);
 }
 
+/* Neighbours on the device from all over the host's memory: 64 pieces of 64 KiB are one upload, the
+   most there is. Without page-locked memory each goes by itself. */
+static void neighbours_are_gathered(void **state) {
+    enum { COUNT = 64, PIECE = 64 * KIB, STEP = PIECE + 64 };
+    (void)state;
+    for (int refused = 0; refused < 2; refused++) {
+        struct scene scene = scene_make("memory=64M,real=on");
+        vram_addr to = memory_of(scene.rig.device, COUNT * PIECE);
+        unsigned char *from = pattern_of(COUNT * STEP, 3);
+        vram_copy list[COUNT];
+        vram_async async;
+        for (uint64_t i = 0; i < COUNT; i++) {
+            list[i] =
+                (vram_copy){.to = to + i * PIECE, .from_host = from + i * STEP, .bytes = PIECE};
+        }
+        if (refused) {
+            fault(&scene.rig, VRAM_SIM_PINNED_ALLOC, 1, true, 9999);
+        }
+        unsigned uploads = calls_of(&scene.rig, VRAM_SIM_UPLOAD);
+        vram_error_clear();
+        assert_ok(vram_transfer_batch(scene.rig.queue, list, COUNT, NULL, &async));
+        expect_no_record();
+        expect_result(&async, (uint64_t)COUNT * PIECE);
+        assert_int_equal(calls_of(&scene.rig, VRAM_SIM_UPLOAD), uploads + (refused ? COUNT : 1));
+        assert_ok(vram_sim_fault_set(scene.rig.context, NULL));
+        for (uint64_t i = 0; i < COUNT; i++) {
+            expect_contents(scene.rig.queue, to + i * PIECE, from + i * STEP, PIECE);
+        }
+        free(from);
+        scene_end(&scene);
+    }
+}
+
 /* What is gathered for one launch is bounded, and each launch begins anew. */
 static void two_launches_for_a_long_list(void **state) {
     enum { COUNT = 120, PIECE = 60 * KIB };
@@ -185,7 +218,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(one_launch_for_a_list),        HERE(one_launch_to_locked_memory),
         HERE(one_launch_for_a_rectangle),   HERE(without_a_launch_it_goes_all_the_same),
-        HERE(few_and_large_are_left_alone), HERE(two_launches_for_a_long_list),
+        HERE(few_and_large_are_left_alone), HERE(neighbours_are_gathered),
+        HERE(two_launches_for_a_long_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

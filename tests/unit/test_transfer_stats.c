@@ -520,6 +520,28 @@ static void as_report(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Page-locked memory of the device goes as it is, also by its pointer. */
+static void locked_memory_is_not_staged(void **state) {
+    vram_addr addr, locked;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    struct vr_device_object *device = enter(rig.device);
+    device->base.pageable_waits = true;
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_PINNED, &locked));
+    void *pointer = (void *)(uintptr_t)locked;
+    assert_ok(vram_transfer_upload(rig.queue, addr, pointer, MIB, NULL, NULL));
+    assert_ok(vram_transfer_download(rig.queue, pointer, addr, MIB, NULL, NULL));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).started, 2);
+    assert_int_equal(
+        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_STAGED).started, 0);
+    assert_int_equal(
+        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_STAGED).started, 0);
+    vr_leave(device);
+    rig_end_clean(&rig);
+}
+
 /* Small copies of ordinary memory go the driver's way, but not downloads where it makes the caller
    wait. */
 static void small_copies_go_the_drivers_way(void **state) {
@@ -556,6 +578,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(threads_count_together, start, nothing_left),
         cmocka_unit_test_setup_teardown(without_memory, start, nothing_left),
         cmocka_unit_test_setup_teardown(public_copies_are_counted, start, nothing_left),
+        cmocka_unit_test_setup_teardown(locked_memory_is_not_staged, start, nothing_left),
         cmocka_unit_test_setup_teardown(failing_copies_are_counted, start, nothing_left),
         cmocka_unit_test_setup_teardown(small_copies_go_the_drivers_way, start, nothing_left),
         cmocka_unit_test_setup_teardown(traces_have_them, start, nothing_left),
