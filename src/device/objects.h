@@ -145,7 +145,8 @@ struct vr_watcher {
     uint64_t number;     /* among the device's watchers, rising in list order */
     void (*queue_ended)(struct vr_watcher *watcher, uint64_t queue, bool finished);
     void (*closing)(struct vr_watcher *watcher, bool finished);
-    /* Whether the object's range has memory in all of [addr, addr + bytes), which lies in it. */
+    /* Only of objects with a range, as is `sealed`: whether the range has memory in all of
+       [addr, addr + bytes), which lies in it. */
     bool (*covers)(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes);
     /* Whether a part of it is sealed: vram_pool_seal. Called for ranges whose record says that they
        may be. */

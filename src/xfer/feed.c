@@ -302,11 +302,6 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
     (void)watcher, (void)queue, (void)finished;
 }
 
-static bool feed_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
-    (void)watcher, (void)addr, (void)bytes;
-    return false;
-}
-
 vram_status vram_feed_destroy(vram_feed *handle) {
     VR_CALL;
     return vr_object_destroy(VR_KIND_FEED, handle, feed_end, NULL);
@@ -346,7 +341,6 @@ static vram_status feed_create(struct vr_device_object *device,
     feed->object.process = vr_os_process_generation();
     feed->watcher.closing = device_closing;
     feed->watcher.queue_ended = queue_ended;
-    feed->watcher.covers = feed_covers;
     feed->device = device;
     feed->mode = options->mode;
     feed->count = options->slots;

@@ -127,11 +127,6 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     }
 }
 
-static bool flight_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
-    (void)watcher, (void)addr, (void)bytes;
-    return false;
-}
-
 static struct vr_flight *flight_make(struct vr_device_object *device) {
     struct vr_flight *flight = vr_mem_alloc(1, sizeof *flight, vr_operation());
     if (!flight) {
@@ -149,7 +144,6 @@ static struct vr_flight *flight_make(struct vr_device_object *device) {
     flight->device = device;
     flight->watcher.queue_ended = queue_ended;
     flight->watcher.closing = device_closing;
-    flight->watcher.covers = flight_covers;
     vr_handle_ref(device->context->object.handle);
     return flight;
 }

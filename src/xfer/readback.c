@@ -460,11 +460,6 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
     (void)watcher, (void)queue, (void)finished;
 }
 
-static bool readback_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
-    (void)watcher, (void)addr, (void)bytes;
-    return false;
-}
-
 vram_status vram_readback_destroy(vram_readback *handle) {
     VR_CALL;
     return vr_object_destroy(VR_KIND_READBACK, handle, readback_end, NULL);
@@ -540,7 +535,6 @@ static vram_status readback_create(struct vr_device_object *device,
     readback->object.process = vr_os_process_generation();
     readback->watcher.closing = device_closing;
     readback->watcher.queue_ended = queue_ended;
-    readback->watcher.covers = readback_covers;
     readback->device = device;
     readback->mode = options->mode;
     readback->policy = options->policy;

@@ -125,11 +125,6 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
     (void)watcher, (void)queue, (void)finished;
 }
 
-static bool set_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
-    (void)watcher, (void)addr, (void)bytes;
-    return false;
-}
-
 vram_status vram_stream_set_destroy(vram_stream_set *handle) {
     VR_CALL;
     return vr_object_destroy(VR_KIND_STREAM_SET, handle, set_end, NULL);
@@ -211,7 +206,6 @@ static vram_status set_create(struct vr_device_object *device,
     set->object.process = vr_os_process_generation();
     set->watcher.closing = device_closing;
     set->watcher.queue_ended = queue_ended;
-    set->watcher.covers = set_covers;
     set->device = device;
     set->count = options->count;
     vr_handle_ref(device->object.handle);

@@ -187,11 +187,6 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
     (void)watcher, (void)queue, (void)finished;
 }
 
-static bool watch_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
-    (void)watcher, (void)addr, (void)bytes;
-    return false;
-}
-
 /* A watch of that pool, with a reference. */
 static struct vr_watch *watch_of(struct vr_pool *pool) {
     struct vr_watch *found = NULL;
@@ -263,7 +258,6 @@ static vram_status watch_begin(struct vr_device_object *device, struct vr_pool *
     watch->object.process = vr_os_process_generation();
     watch->watcher.closing = device_closing;
     watch->watcher.queue_ended = queue_ended;
-    watch->watcher.covers = watch_covers;
     watch->options = *options;
     watch->level = VRAM_PRESSURE_LOW;
     watch->device = device;
