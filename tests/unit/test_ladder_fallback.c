@@ -23,6 +23,24 @@ static vram_pool *full_pool(struct rig *rig, uint32_t fallback) {
     return pool;
 }
 
+/* The host's own memory is not held on the device, nor was it ever. */
+static void host_memory_is_not_the_devices(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig.device);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    climb_by(pool, NULL, VRAM_FALLBACK_HOST);
+    fault(&rig, VRAM_SIM_CREATE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    vram_addr addr = take(pool, MIB, rig.queue);
+    assert_int_equal(block_info_of(addr).kind, VRAM_MEMORY_HOST);
+    assert_int_equal(vr_load(&device->slot->charged_bytes, VR_RELAXED), 0);
+    assert_int_equal(vr_load(&device->slot->charged_peak, VR_RELAXED), 0);
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    assert_ok(vram_free(addr, rig.queue));
+    vr_leave(device);
+    rig_end_clean(&rig);
+}
+
 /* Off unless asked for; then counted, seen by its kind, and usable by whom it says. */
 static void acceptance_10_each_kind_of_fallback_is_counted(void **state) {
     (void)state;
@@ -224,6 +242,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
         TEST(acceptance_10_each_kind_of_fallback_is_counted),
+        TEST(host_memory_is_not_the_devices),
         TEST(not_where_limits_forbid_it),
         TEST(kinds_are_tried_in_order),
         TEST(device_memory_comes_back_first),

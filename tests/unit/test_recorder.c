@@ -99,6 +99,24 @@ static struct found sum_up(const char *path) {
     return found;
 }
 
+/* However rarely pools are looked at, the end of a trace has how they ended. */
+static void the_end_takes_a_last_look(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_trace *trace = begin_looking(&rig, 0, 3600 * SECOND);
+    vram_pool *pool = pool_of(&rig, NULL);
+    for (int i = 0; i < 10; i++) {
+        assert_ok(vram_alloc(pool, 1000, rig.queue, &addr));
+        assert_ok(vram_free(addr, rig.queue));
+    }
+    assert_ok(vram_trace_end(trace));
+    (void)sum_up(trace_path);
+    assert_in_range(sums.samples, 1, 2);
+    assert_int_equal(sums.last_hits + sums.last_misses, 10);
+    rig_end_clean(&rig);
+}
+
 static void a_trace_has_what_happened(void **state) {
     vram_addr blocks[10], refused;
     (void)state;
@@ -550,6 +568,7 @@ static void the_process_is_part_of_the_name(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trace_has_what_happened),
+        cmocka_unit_test(the_end_takes_a_last_look),
         cmocka_unit_test(stacks_are_written),
         cmocka_unit_test(the_end_of_a_pool_is_told),
         cmocka_unit_test(blocks_end_with_their_pool),
