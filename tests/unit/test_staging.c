@@ -533,8 +533,8 @@ static void refused_marks(void **state) {
     rig_end_clean(&rig);
 }
 
-/* A transfer that waits for a slot of another one is not told how that one fares; one that waits for
-   its own is. */
+/* A transfer that waits for a slot of another one is not told how that one fares; one that waits
+   for its own is. */
 static void failures_of_others_are_theirs(void **state) {
     enum { FIRST = 1, SECOND_ONE = 2 };
     struct vr_staging_slot *slot;
