@@ -350,6 +350,18 @@ static void take_and_free(vram_pool *pool, vram_queue *queue) {
     }
 }
 
+/* Bytes that were freed on the queue since it was last marked. */
+static uint64_t unmarked_of(struct place *place) {
+    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, place->pool);
+    struct vr_queue_id id = {(uintptr_t)place->rig.queue};
+    assert_non_null(pool);
+    vr_mutex_lock(&pool->lock);
+    uint64_t bytes = vr_queue_state_find(&pool->queue_states, id)->unmarked_bytes;
+    vr_mutex_unlock(&pool->lock);
+    vr_leave(pool);
+    return bytes;
+}
+
 /* Once the central cache has seen a burst, the next one moves half a bin at a time, and the space
    is not asked. */
 static void small_blocks_come_and_go_by_half_a_bin(void **state) {
@@ -358,10 +370,12 @@ static void small_blocks_come_and_go_by_half_a_bin(void **state) {
     take_and_free(place.pool, place.rig.queue);
     vram_pool_stats before = stats_of(place.pool);
     assert_true(before.cached_bytes >= (BURST - 32) * 1024);
+    uint64_t unmarked = unmarked_of(&place);
     forget();
     take_and_free(place.pool, place.rig.queue);
     vram_pool_stats after = stats_of(place.pool);
     unsigned half = VR_SMALL_DEPTH / 2;
+    assert_int_equal(unmarked_of(&place) - unmarked, atomic_load(&spilled) * half * 1024);
     assert_in_range(atomic_load(&asked), BURST / (half + 1) - 2, BURST / (half + 1) + 1);
     assert_int_equal(atomic_load(&served), atomic_load(&asked));
     assert_in_range(atomic_load(&spilled), BURST / half - 2, BURST / half + 1);
