@@ -123,6 +123,33 @@ static void a_bridge_keeps_what_is_written(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Between backends the host waits for each step, and a step that fails is told of. */
+static void a_step_between_backends_fails(void **state) {
+    static const vram_sim_call calls[] = {VRAM_SIM_UPLOAD, VRAM_SIM_DOWNLOAD};
+    vram_device_info info = {.size = sizeof info};
+    (void)state;
+    for (int out = 0; out < 2; out++) {
+        vram_addr addrs[2]; /* on the host, on the simulated device */
+        struct rig rig = rig_make("host,sim", "memory=64M,real=on");
+        assert_ok(vram_device_describe(rig.device, &info));
+        bool first = strcmp(info.backend, "sim") == 0;
+        vram_queue *queues[2] = {first ? rig.other_queue : rig.queue,
+                                 first ? rig.queue : rig.other_queue};
+        for (int i = 0; i < 2; i++) {
+            assert_ok(vram_device_alloc((i == 0) == first ? rig.other : rig.device, BYTES,
+                                        VRAM_MEMORY_DEVICE, &addrs[i]));
+        }
+        fault(&rig, calls[out], 1, false, 9999);
+        assert_int_equal(
+            vram_transfer_copy(queues[!out], addrs[!out], addrs[out], BYTES, NULL, NULL),
+            VRAM_ERR_BACKEND);
+        assert_int_equal(vram_error_get()->native_code, 9999);
+        assert_ok(
+            vram_transfer_copy(queues[!out], addrs[!out], addrs[out], BYTES, &sync_options, NULL));
+        vram_context_destroy(rig.context);
+    }
+}
+
 /* --------------------------------------------------------------- feeds, readbacks */
 
 static void a_block_arrives_or_does_not(void **state) {
@@ -178,8 +205,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_download_that_failed_writes_nothing), TEST(an_upload_leaves_no_copy_behind),
         TEST(a_list_leaves_no_memory_behind),        TEST(a_bridge_leaves_no_memory_behind),
-        TEST(a_bridge_keeps_what_is_written),        TEST(a_block_arrives_or_does_not),
-        TEST(a_frame_that_failed_reads_nothing),
+        TEST(a_bridge_keeps_what_is_written),        TEST(a_step_between_backends_fails),
+        TEST(a_block_arrives_or_does_not),           TEST(a_frame_that_failed_reads_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -627,6 +627,45 @@ static void downloads_do_without_their_caller(void **state) {
     vram_context_destroy(rig.context);
 }
 
+/* A download that is handed over has as many chunks as its bytes need, also for one byte more than
+   whole chunks; and all its slots or none. */
+static void handed_over_as_a_whole(void **state) {
+    enum { STEP = 64 << 10, STEPS = 16, ANOTHER = 77 };
+    vram_addr device;
+    bool refused = false;
+    (void)state;
+    options("256K", "8", "3");
+    struct rig rig = rig_make("sim", "memory=64M,lag=2");
+    uint8_t *host = malloc(STEPS * STEP + 1), *back = malloc(STEPS * STEP + 1);
+    seed(host, STEPS * STEP + 1, 5);
+    assert_ok(vram_device_alloc(rig.device, STEPS * STEP + 1, VRAM_MEMORY_DEVICE, &device));
+    assert_ok(vram_queue_upload(rig.queue, device, host, STEPS * STEP + 1));
+    struct vr_staging *staging = staging_of(rig.device);
+    for (unsigned held = 0; held <= 7; held += 7) {
+        struct vr_staging_slot *slots[7];
+        for (unsigned i = 0; i < held; i++) {
+            slots[i] = vr_slot_take(staging, ANOTHER, true, &refused);
+            assert_non_null(slots[i]);
+        }
+        for (uint64_t bytes = STEP + 1; bytes <= STEPS * STEP + 1; bytes += STEP) {
+            vram_async async = {{0}};
+            vram_status status;
+            memset(back, 0, bytes);
+            (void)begin_download(&rig, rig.queue, back, device, bytes, &async, &status);
+            assert_ok(status);
+            assert_ok(vram_async_wait(&async, 20 * SECOND));
+            assert_true(is_seeded(back, bytes, 5));
+            vram_async_end(&async);
+        }
+        for (unsigned i = 0; i < held; i++) {
+            vr_slot_free(staging, slots[i]);
+        }
+    }
+    free(host);
+    free(back);
+    rig_end_clean(&rig);
+}
+
 /* Through the public call, whichever way it measures to be the better one. */
 static void transfers_hand_downloads_over(void **state) {
     enum { BYTES = 700001, ROUNDS = 24 };
@@ -845,6 +884,7 @@ int main(void) {
         TEST(refused_marks),
         TEST(failures_of_others_are_theirs),
         TEST(downloads_do_without_their_caller),
+        TEST(handed_over_as_a_whole),
         TEST(transfers_hand_downloads_over),
         TEST(an_idle_queue_is_known),
         TEST(downloads_without_workers_wait),
