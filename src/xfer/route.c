@@ -49,7 +49,6 @@ static vram_status host_side(const void *pointer, uint64_t bytes, struct route_s
                        (unsigned long long)bytes);
     }
     side->pinned = place.kind == VRAM_MEMORY_PINNED;
-    side->managed = place.kind == VRAM_MEMORY_MANAGED;
     return vr_block_check(&place, addr, bytes);
 }
 
