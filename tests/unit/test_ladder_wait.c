@@ -133,6 +133,76 @@ static void all_wait_and_one_finds_out(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Mapping and unmapping take as long as they do on a GPU. */
+static void map_slowly(void *unused) {
+    nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    hook.argument = unused;
+    hook.map_meanwhile = hook.meanwhile = map_slowly;
+}
+
+/* A thread that takes blocks of all sizes, one at a time, with work behind each. */
+struct worker {
+    struct rig *rig;
+    vram_pool *pool;
+    uint64_t seed;
+    int refused;
+    pthread_t thread;
+};
+
+static void *work(void *user) {
+    struct worker *worker = user;
+    vram_queue *queue;
+    vram_addr addr;
+    if (vram_queue_create(worker->rig->device, NULL, &queue) != VRAM_OK) {
+        worker->refused = -1;
+        return NULL;
+    }
+    for (int i = 0; i < 1000; i++) {
+        worker->seed = worker->seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+        uint64_t random = worker->seed >> 20, bits = random % 64 == 0 ? 20 : random / 64 % 16 + 1;
+        uint64_t bytes = 1 + random / 1024 % (UINT64_C(1) << bits);
+        if (vram_alloc(worker->pool, bytes, queue, &addr) == VRAM_OK) {
+            (void)vram_queue_fill(queue, addr, 0, 1, bytes);
+            (void)vram_free(addr, queue);
+        } else {
+            worker->refused++;
+        }
+        if (i % 64 == 63) {
+            (void)vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+        }
+    }
+    (void)vram_queue_destroy(queue);
+    return NULL;
+}
+
+/* Memory that the plans of other threads move is in no space meanwhile, and is there right after:
+   nobody is refused a block in a pool with hardly any live. */
+static void plans_of_other_threads_are_waited_for(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,granule=2M,lag=60");
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = 4 * GRANULE};
+    vram_pool_options options = {
+        .size = sizeof options, .limits = &limits, .flags = VRAM_POOL_ZERO_ALLOC};
+    struct worker workers[4];
+    vram_pool *pool;
+    whole_device(rig.device);
+    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    hook_set(rig.device);
+    map_slowly(NULL);
+    for (int i = 0; i < 4; i++) {
+        workers[i] = (struct worker){.rig = &rig, .pool = pool, .seed = (uint64_t)i * 777 + 5};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(workers[i].thread, NULL);
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(workers[i].refused, 0);
+    }
+    hook.map_meanwhile = hook.meanwhile = NULL;
+    rig_end_clean(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
@@ -140,6 +210,7 @@ int main(void) {
         TEST(the_deadline_ends_it),
         TEST(nobody_is_not_waited_for),
         TEST(all_wait_and_one_finds_out),
+        TEST(plans_of_other_threads_are_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,6 +190,7 @@ void vr_ladder_begin_for(struct vr_ladder_run *run, enum vr_purpose purpose, str
                                   .deadline = vr_deadline_in(pool->device->context->wait_ns)};
     vr_mutex_lock(&pool->lock);
     run->ladder = pool->ladder;
+    run->ended = vr_ladder_ended_plans(pool);
     vr_mutex_unlock(&pool->lock);
     choose_steps(run);
 }
@@ -239,25 +240,41 @@ static bool wait_behind(struct vr_ladder_run *run) {
     return again;
 }
 
+/* Takes the row of the pool's own steps from `at` to `end`. */
+static void take_own(struct vr_ladder_run *run, uint32_t at, uint32_t end) {
+    const uint8_t *row = run->ladder.steps;
+    bool waits = memchr(row + at, VRAM_LADDER_FINISHED, end - at);
+    do {
+        for (uint32_t i = at; i < end && is_still_short(run); i++) {
+            take_step(run, (enum vram_ladder_step)row[i]);
+        }
+    } while (waits && is_still_short(run) && wait_behind(run));
+}
+
 /* Takes the step at `at`, or the row of the pool's own steps that begins there. Returns the index
    of the next step. */
 static uint32_t take_row(struct vr_ladder_run *run, uint32_t at) {
     const struct vr_ladder *ladder = &run->ladder;
-    uint32_t end = at + 1;
-    bool waits = false;
-    if (!steps[ladder->steps[at]].own) {
-        take_step(run, (enum vram_ladder_step)ladder->steps[at]);
+    uint32_t end = at;
+    while (end < ladder->count && steps[ladder->steps[end]].own) {
+        end++;
+    }
+    if (end > at) {
+        take_own(run, at, end);
         return end;
     }
-    for (end = at; end < ladder->count && steps[ladder->steps[end]].own; end++) {
-        waits = waits || ladder->steps[end] == VRAM_LADDER_FINISHED;
-    }
-    do {
-        for (uint32_t i = at; i < end && is_still_short(run); i++) {
-            take_step(run, (enum vram_ladder_step)ladder->steps[i]);
+    take_step(run, (enum vram_ladder_step)ladder->steps[at]);
+    return at + 1;
+}
+
+/* The last attempt failed. Whatever plans of other threads had is where they put it, which may be
+   the other space: takes the pool's own steps again. */
+static void take_landed(struct vr_ladder_run *run) {
+    while (is_still_short(run) && vr_ladder_wait_plans(run)) {
+        for (uint32_t at = 0; at < run->ladder.count && is_still_short(run);) {
+            at = steps[run->ladder.steps[at]].own ? take_row(run, at) : at + 1;
         }
-    } while (waits && is_still_short(run) && wait_behind(run));
-    return end;
+    }
 }
 
 vram_status vr_ladder_execute(struct vr_ladder_run *run) {
@@ -265,7 +282,11 @@ vram_status vr_ladder_execute(struct vr_ladder_run *run) {
     vr_error_save(&error);
     vr_counter_add(&run->pool->counters.ladder_runs, 1);
     for (uint32_t at = 0; at < run->ladder.count && is_still_short(run);) {
+        bool last = run->ladder.steps[at] == VRAM_LADDER_RETRY;
         at = take_row(run, at);
+        if (last && run->purpose == VR_FOR_ALLOC) {
+            take_landed(run);
+        }
     }
     if (!is_still_short(run)) {
         return run->tried; /* success, or an error that is in the record */

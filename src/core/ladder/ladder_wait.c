@@ -8,6 +8,9 @@
  *  (2) A free wakes no waiter, since a hit must cost nothing: waiters poll, at first often.
  *  (3) A thread that finds no other left tries once more: the last of the others may have freed its
  *      memory and ended since the attempt before.
+ *  (4) Memory that a plan of another thread moves is in neither space until the plan has landed.
+ *      While plans are open, or have landed since the last attempt, a request that would fit into
+ *      what the pool has unused is not refused.
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"
@@ -17,6 +20,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/cache/thread.h"
+
+#include <assert.h>
 
 enum {
     WAIT_NS = 50000, /* the first wait for memory; each next one is twice as long, */
@@ -48,6 +53,44 @@ static bool find_pending(struct vr_ladder_run *run, struct vr_queue_stamp *stamp
     return pending;
 }
 
+uint64_t vr_ladder_ended_plans(const struct vr_pool *pool) {
+    uint64_t ended = 0 - vr_plans_ended_here();
+    assert(vr_pool_is_locked(pool));
+    for (uint32_t i = 0; i < VR_PART_COUNT; i++) {
+        ended += vr_space_ended_plans(pool->spaces[i]);
+    }
+    return ended;
+}
+
+/* keeps (4). A pool with a limit of its own may have as much as that; its plans may have charged
+   what they have not created yet. */
+static bool is_in_transit(struct vr_ladder_run *run) {
+    struct vr_pool *pool = run->pool;
+    uint64_t held = 0, own = vr_load(&pool->caps.own_bytes, VR_RELAXED);
+    vr_mutex_lock(&pool->lock);
+    uint64_t ended = vr_ladder_ended_plans(pool);
+    bool moves = pool->leaving_plans || ended != run->ended;
+    for (uint32_t i = 0; i < VR_PART_COUNT; i++) {
+        moves = moves || vr_space_open_plans(pool->spaces[i]);
+        held += vr_space_reserved(pool->spaces[i]);
+    }
+    run->ended = ended;
+    held = own != UINT64_MAX && own > held ? own : held;
+    bool fits = run->request->bytes + pool->out_bytes <= held;
+    vr_mutex_unlock(&pool->lock);
+    return moves && fits;
+}
+
+bool vr_ladder_wait_plans(struct vr_ladder_run *run) {
+    uint64_t left = vr_deadline_left(run->deadline), slice = slice_of(run->rounds);
+    if (vr_deadline_passed(run->deadline) || !is_in_transit(run)) {
+        return false;
+    }
+    run->rounds++;
+    vr_clock_sleep(slice < left ? slice : left);
+    return true;
+}
+
 /* Waits for a short time; false: nothing is pending, or no time is left. The time is short because
    other queues may finish first. */
 static bool wait_for_work(struct vr_ladder_run *run) {
@@ -55,7 +98,7 @@ static bool wait_for_work(struct vr_ladder_run *run) {
     uint64_t left = vr_deadline_left(run->deadline), slice = slice_of(run->rounds);
     struct vr_queue_stamp stamp;
     if (!find_pending(run, &stamp) || vr_deadline_passed(run->deadline)) {
-        return false;
+        return vr_ladder_wait_plans(run);
     }
     run->rounds++;
     vr_pool_mark(pool, stamp, false);

@@ -493,6 +493,10 @@ uint32_t vr_space_open_plans(const struct vr_space *space) {
     return space->open_plans;
 }
 
+uint64_t vr_space_ended_plans(const struct vr_space *space) {
+    return space->ended_plans;
+}
+
 /* -------------------------------------------------------------- statistics */
 
 void vr_space_forget(struct vr_space *space, uint64_t queue) {

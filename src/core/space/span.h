@@ -113,6 +113,7 @@ struct vr_space {
     uint64_t renewed_bytes; /* released by a renewal and not created again yet */
     uint64_t most_blocks;   /* highest number of blocks that aging.c has seen */
     uint32_t open_plans;
+    uint64_t ended_plans;
     bool suspended;    /* allocates nothing: sleep.h */
     uint64_t reserves; /* spans of that kind */
     uint64_t records;  /* taken from the stable store */
