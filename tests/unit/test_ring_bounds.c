@@ -3,6 +3,8 @@
  * test_ring_bounds.c: rings with bad input, damage, peers that die, drivers that fail, and ends at
  * bad moments.
  */
+#include "base/handle.h"
+#include "ring/ring_object.h"
 #include "unit/ring_world.h"
 
 #include <stdio.h>
@@ -98,6 +100,7 @@ static void strategies_are_refused_with_a_reason(void **state) {
 static void calls_refuse_what_makes_no_sense(void **state) {
     (void)state;
     vram_ring_options options = small(VRAM_RING_SYNC);
+    options.flags = VRAM_RING_NO_TELEMETRY;
     struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
     vram_ring_message messages[2] = {{.data = "a", .bytes = 1}, {.data = NULL, .bytes = 1}};
     uint64_t sent = 7;
@@ -118,6 +121,11 @@ static void calls_refuse_what_makes_no_sense(void **state) {
     assert_int_equal(vram_ring_telemetry_get(world.ring, NULL), VRAM_ERR_INVALID);
     assert_ok(vram_ring_flush(world.ring, NULL, NULL));
     assert_ok(vram_ring_fetch(world.ring, NULL, NULL));
+    struct vr_ring *inside = vr_handle_pin(VR_KIND_RING, world.ring);
+    vr_store(&inside->sending, true, VR_RELAXED); /* as a second thread sees it */
+    assert_int_equal(vram_ring_send(world.ring, "a", 1, 0, 0), VRAM_ERR_BUSY);
+    vr_store(&inside->sending, false, VR_RELAXED);
+    vr_leave(inside);
     assert_ok(vram_ring_destroy(NULL));
     ring_rig_end(&world);
     assert_int_equal(vram_ring_send(world.ring, "a", 1, 0, 0), VRAM_ERR_STALE);
