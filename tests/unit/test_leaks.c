@@ -298,8 +298,8 @@ static void keep_nothing(void *user, vram_log_level level, const char *text) {
     (void)text;
 }
 
-/* What is suppressed is in neither report, foreign memory as well; groups of one size are both there;
-   what was lost is said. */
+/* What is suppressed is in neither report, foreign memory as well; groups of one size are both
+   there; what was lost is said. */
 static void reports_of_all_kinds(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=1G");

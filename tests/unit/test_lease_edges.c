@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leases at their edges: system calls that fail in their turn, drivers that refuse what was granted,
- * callbacks that do not return, as many holders as a broker takes, brokers that end under them.
+ * Leases at their edges: system calls that fail in their turn, drivers that refuse what was
+ * granted, callbacks that do not return, as many holders as a broker takes, brokers that end.
  */
 #include "lease_world.h"
 
@@ -533,7 +533,7 @@ static void every_system_call_fails(void **state) {
     assert_ok(vram_context_destroy(scene.context));
 }
 
-/* A child does not take its parent's broker for its own: it finds it by its socket, or starts one. */
+/* A child does not take its parent's broker for its own: it finds it by its socket, or starts it. */
 static int lease_of_a_child(void *argument) {
     vram_lease_options options = lease_options("child", 0, 700 * UNIT);
     struct holder holder;

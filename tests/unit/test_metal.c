@@ -373,7 +373,7 @@ static void test_time(void **state) {
     rig_end(&rig);
 }
 
-/* The tables themselves are given addresses that are nobody's, which src/device would find first. */
+/* The tables are given addresses that are nobody's, which src/device would find first. */
 static void test_addresses_of_nobody(void **state) {
     struct rig rig = {.context = NULL};
     char bytes[16] = {0};
