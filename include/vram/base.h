@@ -25,6 +25,9 @@
  *    return: they may not end their thread, jump out, or enable its cancellation.
  *  - The library never aborts, never exits and writes nothing unless a log callback or VRAM_LOG
  *    asks for it.
+ *  - The library has descriptors of its own (shared memory, leases, traces). A program that closes
+ *    descriptors which it did not open, as daemons do, does so in a forked child, before the child
+ *    makes its first call: whatever is opened at the same number later is not the library's.
  */
 #ifndef VRAM_BASE_H
 #define VRAM_BASE_H
