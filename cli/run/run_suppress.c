@@ -11,6 +11,41 @@
 
 enum { FILE_MAX_BYTES = 1 << 20 };
 
+/* Where a line's text begins: behind blanks, and the mark that some editors put before UTF-8. */
+static const char *text_of(const char *line) {
+    static const char mark[] = "\xef\xbb\xbf";
+    line += strncmp(line, mark, strlen(mark)) == 0 ? strlen(mark) : 0;
+    return line + strspn(line, " \t");
+}
+
+/* The end of a line's text: before blanks and the first half of a line break of Windows. */
+static const char *end_of(const char *text) {
+    const char *end = text + strlen(text);
+    while (end > text && strchr(" \t\r", end[-1]) != NULL) {
+        end--;
+    }
+    return end;
+}
+
+/* The pattern of a line "leak:PATTERN"; NULL if it has none. */
+static const char *pattern_of(const char *line) {
+    const char *text = text_of(line);
+    return strncmp(text, "leak:", 5) == 0 && end_of(text) > text + 5 ? text + 5 : NULL;
+}
+
+/* A line that is misspelt would otherwise be missed only when its leak is reported. */
+static void lines_check(const struct run_suppressions *of, const char *path) {
+    size_t bad = 0;
+    for (const char *line = of->text; line < of->text + of->bytes; line += strlen(line) + 1) {
+        const char *text = text_of(line);
+        bad += end_of(text) > text && *text != '#' && pattern_of(line) == NULL;
+    }
+    if (bad > 0) {
+        say_warning("--suppressions=%s: %zu line%s not leak:PATTERN and ignored", path, bad,
+                    bad == 1 ? " is" : "s are");
+    }
+}
+
 bool run_suppressions_read(struct run_suppressions *to, const char *path) {
     FILE *file = fopen(path, "re");
     char *text = file != NULL ? malloc(FILE_MAX_BYTES + 1) : NULL;
@@ -34,6 +69,7 @@ bool run_suppressions_read(struct run_suppressions *to, const char *path) {
         *at++ = 0;
     }
     *to = (struct run_suppressions){text, bytes};
+    lines_check(to, path);
     return true;
 }
 
@@ -68,7 +104,7 @@ static bool matches_from(const char *pattern, const char *end, const char *text,
 }
 
 static bool pattern_matches(const char *pattern, const char *text) {
-    const char *end = pattern + strcspn(pattern, "\r");
+    const char *end = end_of(pattern);
     bool first = *pattern == '^';
     return matches_from(pattern + first, end, text, !first);
 }
@@ -91,8 +127,8 @@ bool run_suppressed(const struct run_suppressions *by, struct report_input *inpu
                     const struct history_group *group) {
     const char *end = by->text != NULL ? by->text + by->bytes : NULL;
     for (const char *line = by->text; line != NULL && line < end; line += strlen(line) + 1) {
-        const char *at = line + strspn(line, " \t");
-        if (strncmp(at, "leak:", 5) == 0 && at[5] != 0 && line_matches(at + 5, input, group)) {
+        const char *pattern = pattern_of(line);
+        if (pattern != NULL && line_matches(pattern, input, group)) {
             return true;
         }
     }

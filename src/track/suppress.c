@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-#define KEY "leak:"
+#define KEY  "leak:"
+#define MARK "\xef\xbb\xbf"
 
 enum { FILE_MOST = 1 << 20 };
 
@@ -49,15 +50,21 @@ bool vr_suppress_matches(const char *pattern, size_t bytes, const char *text) {
     return pattern_matches(pattern, bytes, text, !first, last);
 }
 
+/* Where a line's text begins: behind blanks, and the mark that some editors put before UTF-8. */
+static const char *text_of(const char *line) {
+    line += strncmp(line, MARK, strlen(MARK)) == 0 ? strlen(MARK) : 0;
+    return line + strspn(line, " \t");
+}
+
 /* The next line that is not blank or a comment; NULL after the last. */
 static const char *next_line(const char **at, size_t *bytes) {
     while (**at) {
-        const char *line = *at;
+        const char *line = text_of(*at);
         size_t length = 0;
         while (line[length] && line[length] != '\n') {
             length++;
         }
-        *at += length + (line[length] == '\n');
+        *at = line + length + (line[length] == '\n');
         while (length > 0 && strchr(" \t\r", line[length - 1])) {
             length--;
         }

@@ -2,7 +2,8 @@
 /*
  * suppress.h: what a report of leaks leaves out, by lines "leak:PATTERN" as in LeakSanitizer.
  *
- * Blank lines and lines that start with '#' are ignored. A pattern matches any part of a text; '*'
+ * Blank lines, lines that start with '#' and blanks around a line are ignored, as is a byte order
+ * mark. cli/run/run_suppress.c reads the same files. A pattern matches any part of a text; '*'
  * in it matches anything, '^' at its start and '$' at its end match the ends of the text.
  */
 #ifndef VR_SUPPRESS_H

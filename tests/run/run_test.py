@@ -307,6 +307,14 @@ def test_codes(folder):
     with open(suppress, "w", encoding="ascii") as file:
         file.write("# ours\nrace:x\nleak:^leak_*\n")
     vram(*words, "--error-exitcode", "99", "--suppressions", suppress, "--", FOUND, "use", "leak")
+    for text in ("\ufeffleak:^leak_*\r\n", " leak:^leak_* \t\n", "leak:^leak_*"):
+        with open(suppress, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        vram(*words, "--error-exitcode", "99", "--suppressions", suppress, "--", FOUND, "use", "leak")
+    with open(suppress, "w", encoding="ascii", newline="") as file:
+        file.write("leak:another\nleak:\r\nleak: \nleaks:^leak_*\n")
+    done = vram(*words, "--error-exitcode", "99", "--suppressions", suppress, "--", FOUND, "use", "leak", code=99)
+    assert "3 lines are not leak:PATTERN" in done.stderr, done.stderr
     with open(suppress, "w", encoding="ascii") as file:
         file.write("leak:another\n")
     vram(*words, "--error-exitcode", "99", "--suppressions", suppress, "--", FOUND, "use", "leak", code=99)

@@ -251,7 +251,7 @@ static void suppressed_leaks_are_counted_apart(void **state) {
     vram_pool *pool = pool_make(rig.device, "pool");
     take(pool, 100, "known/cache", "x", rig.queue);
     take(pool, 200, "model", "y", rig.queue);
-    write_file("# what we know of\nleak:^known/*  \n\nnonsense\n");
+    write_file("\xef\xbb\xbf \tleak:^known/*  \r\n# what we know of\n\nleak: \r\nnonsense\n");
     assert_ok(vram_option_set("leak_suppressions", path));
     vram_live_query query = {.size = sizeof query, .device = rig.device};
     vram_leak_summary summary = {.size = sizeof summary};
