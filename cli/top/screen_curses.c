@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+enum { CELLS_MOST = 1000 }; /* rows or columns of a terminal that a variable may ask for */
+
 static SCREEN *screen;
 static attr_t attributes[PAINT_COUNT];
 
@@ -38,6 +40,17 @@ static void paints_choose(bool color) {
     }
 }
 
+/* ncurses takes the size from these variables and allocates every cell of it. A size that no
+   terminal has is left out, so that it asks the terminal. */
+static void size_distrust(const char *variable) {
+    const char *text = environment_get(variable);
+    char *end;
+    long cells = text != NULL ? strtol(text, &end, 10) : 0;
+    if (text != NULL && (*end != 0 || cells < 1 || cells > CELLS_MOST)) {
+        unsetenv(variable);
+    }
+}
+
 bool screen_begin(bool color, char problem[SCREEN_PROBLEM_MAX]) {
     const char *term = environment_get("TERM");
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
@@ -45,6 +58,8 @@ bool screen_begin(bool color, char problem[SCREEN_PROBLEM_MAX]) {
         return false;
     }
     set_escdelay(25); /* a terminal sends the keys of F1 and the like at once */
+    size_distrust("COLUMNS");
+    size_distrust("LINES");
     screen = newterm(NULL, stdout, stdin);
     if (screen == NULL) {
         snprintf(problem, SCREEN_PROBLEM_MAX,

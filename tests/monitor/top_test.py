@@ -157,6 +157,20 @@ def other_terminals(binary, runtime, update):
         terminal.end()
 
 
+def absurd_sizes(binary, runtime, _update):
+    """ncurses would allocate every cell of 32767 rows and columns, 30 GB."""
+    pages.example(runtime)
+    for columns, rows in ((32767, 32767), (999999999, 999999999), (0, -1), ("x", "")):
+        terminal = Terminal(f"LINES={rows} COLUMNS={columns} '{binary}' top --pages '{runtime}/vram' --pages-only; "
+                            "echo ended $?; sleep 60", runtime, 80, 24)
+        try:
+            terminal.wait("ffmpeg")
+            terminal.keys("q")
+            terminal.wait("ended 0")
+        finally:
+            terminal.end()
+
+
 def many_processes(binary, runtime, update):
     del update
     for pid in range(1, 1001):
@@ -217,7 +231,7 @@ def main(arguments):
         print("skipped: tmux is not installed")
         return 77
     binary, update = os.path.abspath(arguments[0]), "--update" in arguments
-    trials = [texts, screens, other_terminals, many_processes]
+    trials = [texts, screens, other_terminals, absurd_sizes, many_processes]
     probe = subprocess.run([binary, "top"], env=environment(TERM="xterm"), capture_output=True,
                            text=True, check=False)
     with tempfile.TemporaryDirectory() as runtime:
