@@ -107,9 +107,11 @@ static int save(const struct invocation *invocation, const sigset_t *ending, uin
         say_warning("node_exporter reads only files whose names end in .prom");
     }
     do {
-        good = page_metrics_save(path, pages_folder(invocation), problem, sizeof problem);
+        const char *kept = replace_problem(path);
+        good = kept == NULL &&
+               page_metrics_save(path, pages_folder(invocation), problem, sizeof problem);
         if (!good) {
-            say_error("cannot write %.200s: %s", path, problem);
+            say_error("cannot write %.200s: %s", path, kept != NULL ? kept : problem);
         } else if (first) {
             say_started(invocation, 0, "", 0, path);
             first = false;

@@ -125,6 +125,14 @@ bool is_same_file(const char *one, const char *other) {
            a.st_ino == b.st_ino && S_ISREG(a.st_mode);
 }
 
+const char *replace_problem(const char *path) {
+    struct stat status;
+    if (lstat(path, &status) != 0) {
+        return errno == ENOENT ? NULL : strerror(errno);
+    }
+    return S_ISREG(status.st_mode) ? NULL : "it is not a plain file; name one that may be replaced";
+}
+
 void remove_file(const char *path) {
     struct stat status;
     if (lstat(path, &status) == 0 && S_ISREG(status.st_mode)) {

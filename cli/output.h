@@ -56,6 +56,10 @@ bool output_json_end(struct json_out *json);
 /* Whether two paths are one regular file: what is read while it is written would be neither. */
 bool is_same_file(const char *one, const char *other);
 
+/* Why no new file may be renamed to this path; NULL: it names a plain file, or nothing. A device or
+   a link would be gone: /dev/null for all programs. */
+const char *replace_problem(const char *path);
+
 /* Removes a file that is not whole; a device stays. */
 void remove_file(const char *path);
 

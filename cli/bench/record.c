@@ -84,9 +84,10 @@ static void copy_lines(FILE *to, const char *path, const struct contest *contest
 bool record_save(const char *path, const struct contest *contest, const char *backend) {
     char key[RECORD_KEY_MAX], fresh[4096];
     snprintf(fresh, sizeof fresh, "%s.new", path);
-    FILE *to = output_create(fresh);
+    const char *problem = replace_problem(path);
+    FILE *to = problem == NULL ? output_create(fresh) : NULL;
     if (to == NULL) {
-        say_error("cannot write %s: %s", fresh, strerror(errno));
+        say_error("cannot write %s: %s", path, problem != NULL ? problem : strerror(errno));
         return false;
     }
     copy_lines(to, path, contest, backend);

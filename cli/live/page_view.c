@@ -44,7 +44,9 @@ static size_t character_bytes(const unsigned char *text, size_t left) {
         code = code << 6 | (text[i] & 0x3f);
     }
     bool surrogate = code >= 0xd800 && code < 0xe000;
-    return code < least[bytes] || code == 0x7f || surrogate || code > 0x10ffff ? 0 : bytes;
+    bool turns = (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+    bool shown = code >= least[bytes] && code != 0x7f && !surrogate && !turns && code <= 0x10ffff;
+    return shown ? bytes : 0;
 }
 
 /* Ends a text inside its field, and replaces what a terminal or a parser could stumble on. */

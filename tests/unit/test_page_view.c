@@ -145,7 +145,8 @@ static void lies_become_harmless(void **state) {
     page_make(&page, 7, 8, 9);
     memset(page.pools[0].name, 'x', sizeof page.pools[0].name); /* no end */
     memcpy(page.pools[1].name, "a\033[2Jb\nc\xff\xc3", 11);
-    memcpy(page.pools[2].name, "\xc3\xa9 \xe2\x82\xac \xed\xa0\x80 \xc2\x9b", 14);
+    memcpy(page.pools[2].name,
+           "\xc3\xa9 \xe2\x82\xac \xed\xa0\x80 \xc2\x9b \xe2\x80\xae \xe2\x81\xa6", 22);
     memcpy(page.tags[0].name, "\xef\xbc\xa1 \xf0\x9f\x98\x80 \xf4\x90\x80\x80", 14);
     page.pools[0].device = 2;
     page.pools[0].pressure_level = 77;
@@ -154,7 +155,7 @@ static void lies_become_harmless(void **state) {
     assert_int_equal(take(&page, &view), PAGE_READ);
     assert_int_equal(strlen(view.pools[0].name), sizeof view.pools[0].name - 1);
     assert_string_equal(view.pools[1].name, "a?[2Jb?c??");
-    assert_string_equal(view.pools[2].name, "\xc3\xa9 \xe2\x82\xac ??? ??");
+    assert_string_equal(view.pools[2].name, "\xc3\xa9 \xe2\x82\xac ??? ?? ??? ???");
     assert_string_equal(view.tags[0].name, "\xef\xbc\xa1 \xf0\x9f\x98\x80 ????");
     assert_int_equal(view.pools[0].device, UINT32_MAX);
     assert_int_not_equal(view.pools[0].pressure_level, 77);
