@@ -276,10 +276,9 @@ vram_status vram_named_info_at(vram_named *handle, uint32_t index, vram_named_in
 }
 
 static void sum_up(struct vr_named *named, struct vram_named_stats *stats) {
-    struct vr_named_entry *entry;
     uint64_t buffer;
     *stats = (struct vram_named_stats){.size = sizeof *stats};
-    for (size_t i = 0; (entry = entry_at(named, i, &buffer)); i++) {
+    for (size_t i = 0; entry_at(named, i, &buffer); i++) {
         struct vram_buffer_info info = vr_named_buffer(buffer);
         stats->buffers += info.id != 0;
         stats->total_bytes += info.capacity_bytes;

@@ -401,7 +401,8 @@ vram_status vr_sleep_copies_begin(const struct vr_sleep_change *change,
     }
     parts_set(copies);
     copies->thread_count = threads_wanted(bytes);
-    copies->chunk = vr_smaller(SLOT_BYTES, bytes / (4 * copies->thread_count) / 4096 * 4096 + 4096);
+    copies->chunk =
+        vr_smaller(SLOT_BYTES, bytes / (UINT64_C(4) * copies->thread_count) / 4096 * 4096 + 4096);
     vr_mutex_init(&copies->lock, VR_RANK_COPY);
     threads_start(copies);
     *to = copies;
