@@ -367,7 +367,7 @@ static vram_status find_or_make(struct vr_named *named, const char *name, uint64
         return status;
     }
     uint64_t there = config_of(named, name, &is);
-    if (!there) {
+    while (!there && status == VRAM_OK) { /* again if it was made and destroyed meanwhile */
         const struct vram_named_config *used = !given && is.size ? &is : &config;
         status = make_and_put(named, name, elements, used, &was_there, &made);
         if (status != VRAM_OK && config_of(named, name, &is)) {
