@@ -213,7 +213,8 @@ VRAM_API vram_status vram_share_wait(vram_share *share, uint64_t value, uint64_t
  * killed, its next process publishes the name again.
  *
  * A name has 1 to 127 bytes of printable ASCII, no spaces, and does not begin with a dot. A share
- * has one name: another one is VRAM_ERR_BUSY, and needs an export of its own. `version` may be NULL.
+ * has one name: another one is VRAM_ERR_BUSY, and needs an export of its own. `version` may be
+ * NULL.
  */
 VRAM_API vram_status vram_share_publish(vram_share *share, const char *name, uint64_t *version);
 

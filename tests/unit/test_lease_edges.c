@@ -533,7 +533,7 @@ static void every_system_call_fails(void **state) {
     assert_ok(vram_context_destroy(scene.context));
 }
 
-/* A child does not take its parent's broker for its own: it finds it by its socket, or starts it. */
+/* A child does not take its parent's broker for its own: it finds it by its socket or starts it. */
 static int lease_of_a_child(void *argument) {
     vram_lease_options options = lease_options("child", 0, 700 * UNIT);
     struct holder holder;
