@@ -121,6 +121,7 @@ endif()
 if(VRAM_DEB)
     install(DIRECTORY bindings/python/vram DESTINATION lib/python3/dist-packages COMPONENT python
             PATTERN __pycache__ EXCLUDE PATTERN native EXCLUDE)
+    install(TARGETS vram_cupy LIBRARY DESTINATION lib/python3/dist-packages/vram/native COMPONENT python)
 endif()
 
 if(vram_keeps_record)

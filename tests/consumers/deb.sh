@@ -64,7 +64,7 @@ depends "libvram-compute$so" 'libc6 [^,]*' "libvram$so $equal"
 depends "libvram-model$so" 'libc6 [^,]*' "libvram$so $equal"
 depends libvram-dev "libvram$so $equal" "libvram-compute$so $equal" "libvram-model$so $equal"
 depends vram 'libc6 [^,]*' "libvram$so $equal" "libvram-compute$so $equal" "libvram-model$so $equal"
-depends python3-vram 'python3 \(>= 3\.9\)' "libvram$so $equal"
+depends python3-vram 'libc6 [^,]*' 'python3 \(>= 3\.9\)' "libvram$so $equal"
 for library in "${libraries[@]}"; do
     dpkg-deb -e "$(file_of "$library$so")" "$work/control"
     [ "$(cat "$work/control/shlibs")" = "$library $so $library$so (>= $version)" ] || fail "shlibs of $library"
@@ -114,7 +114,9 @@ PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/usr/lib/python3/dist-packages quietly
 import vram
 with vram.Context(backends='host') as context, context.device() as device, device.pool() as pool:
     pool.free(pool.alloc('1MiB'))
-assert vram.__file__.startswith('$root'), vram.__file__"
+assert vram.__file__.startswith('$root'), vram.__file__
+import vram.cupy
+assert vram.cupy._c_functions() is not None"
 echo "ok: the package for Python"
 
 export PKG_CONFIG_LIBDIR=$LD_LIBRARY_PATH/pkgconfig

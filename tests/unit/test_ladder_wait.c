@@ -135,8 +135,8 @@ static void all_wait_and_one_finds_out(void **state) {
 
 /* Mapping and unmapping take as long as they do on a GPU. */
 static void map_slowly(void *unused) {
+    (void)unused;
     nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-    hook.argument = unused;
     hook.map_meanwhile = hook.meanwhile = map_slowly;
 }
 
