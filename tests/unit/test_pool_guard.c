@@ -158,6 +158,30 @@ static void late_fills_hit_no_other_owner(void **state) {
     }
 }
 
+/* The queue that filled a block has ended when another one frees it; or it cannot be marked, and
+   the block is returned without a look. */
+static void fills_of_queues_that_cannot_be_joined(void **state) {
+    (void)state;
+    vram_sim_fault refused = {
+        .size = sizeof refused, .call = VRAM_SIM_SIGNAL, .nth = 1, .for_ever = true, .code = 9999};
+    struct rig rig = rig_make("memory=8M,granule=64K,lag=40", VRAM_POOL_RED_ZONES, 0);
+    vram_queue *third;
+    vram_addr addr;
+    assert_ok(vram_queue_create(rig.device, NULL, &third));
+    assert_ok(vram_alloc(rig.pool, 100 * KIB, third, &addr));
+    assert_ok(vram_queue_destroy(third));
+    assert_ok(vram_free(addr, rig.other));
+    assert_int_equal(stats_of(rig.pool).unchecked_blocks, 0);
+    assert_ok(vram_queue_create(rig.device, NULL, &third));
+    assert_ok(vram_alloc(rig.pool, 100 * KIB, rig.queue, &addr));
+    assert_ok(vram_use(addr, third));
+    assert_ok(vram_sim_fault_set(rig.context, &refused));
+    assert_ok(vram_free(addr, rig.other));
+    disarm(&rig);
+    assert_int_equal(stats_of(rig.pool).unchecked_blocks, 1);
+    rig_end(&rig, true);
+}
+
 /* What was freed is zeros, though the work that filled it came late. */
 static void freed_memory_is_zero(void **state) {
     (void)state;
@@ -723,6 +747,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(new_blocks_are_zero, nothing_left),
         cmocka_unit_test_teardown(late_fills_hit_no_other_owner, nothing_left),
+        cmocka_unit_test_teardown(fills_of_queues_that_cannot_be_joined, nothing_left),
         cmocka_unit_test_teardown(freed_memory_is_zero, nothing_left),
         cmocka_unit_test_teardown(red_zones_change_nothing_else, nothing_left),
         cmocka_unit_test_teardown(every_stray_byte_is_found, nothing_left),

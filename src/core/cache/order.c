@@ -142,7 +142,7 @@ static bool join_point(struct vr_queue_object *queue, vram_point point) {
 
 static bool has_ended(struct vr_queue_id id) {
     struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, vr_queue_id_handle(id));
-    bool ended = !queue || vr_load(&queue->finished, VR_ACQUIRE);
+    bool ended = !queue || vr_load(&queue->finished, VR_ACQUIRE); /* untaken: it ends just now */
     if (queue) {
         vr_leave(queue);
     }
