@@ -78,7 +78,7 @@ echo "ok: ${#packages[@]} packages, what they depend on and what they trigger"
 root=$work/root
 mkdir -p "$root"/var/lib/dpkg/{info,updates,triggers} "$root/etc"
 touch "$root/var/lib/dpkg/available"
-for package in libc6 zlib1g libzstd1 libgcc-s1; do
+for package in libc6 zlib1g libzstd1 libgcc-s1 libncursesw6 libtinfo6 libcivetweb1; do
     dpkg-query -s "$package:$architecture" 2>/dev/null && echo
 done >"$root/var/lib/dpkg/status"
 # The interpreter may be here without a package of its own.
