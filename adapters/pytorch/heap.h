@@ -72,8 +72,9 @@ class Heap {
                       uint64_t granted = 0);
     /* The same on a stream that the program may destroy without a word (an ExternalStream). The
        device's pool asks streams what they have finished, also later; such a stream must not be
-       asked. So its memory comes from a private pool of its own kind, which reuses it on the same
-       stream, and elsewhere after the device was idle, as PyTorch's own allocator does. */
+       asked. So its memory comes from one private pool for all such streams, which reuses it on
+       the same stream, and elsewhere after the device was idle, as PyTorch's own allocator does.
+       It has the tag of private pools. */
     vram_status alloc_external(uint64_t size, void *stream, Block *block);
     /* Frees a block that the caller has taken out of the table. */
     void free(const Block &block);

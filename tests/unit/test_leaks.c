@@ -330,7 +330,7 @@ static void reports_of_all_kinds(void **state) {
         free(sheet.text);
     }
     vram_log_set(keep_nothing, NULL, VRAM_LOG_WARN);
-    vram_context_destroy(rig.context); /* tells of the line that is none */
+    vram_context_destroy(rig.context); /* warns about the line without a pattern */
     vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
     assert_ok(vram_option_set("leak_suppressions", ""));
 }
