@@ -179,7 +179,13 @@ static void fills_of_queues_that_cannot_be_joined(void **state) {
     assert_ok(vram_free(addr, rig.other));
     disarm(&rig);
     assert_int_equal(stats_of(rig.pool).unchecked_blocks, 1);
-    rig_end(&rig, true);
+    refused.call = VRAM_SIM_AFTER; /* the wait that takes its place fails, too */
+    refused.code = VRAM_SIM_DEVICE_LOST;
+    assert_ok(vram_alloc(rig.pool, 100 * KIB, rig.queue, &addr));
+    assert_ok(vram_sim_fault_set(rig.context, &refused));
+    assert_ok(vram_free(addr, rig.other));
+    assert_int_equal(stats_of(rig.pool).unchecked_blocks, 2);
+    rig_end(&rig, false);
 }
 
 /* What was freed is zeros, though the work that filled it came late. */
