@@ -5,6 +5,8 @@
  */
 #include "unit/ladder_world.h"
 
+#include <stdatomic.h>
+
 static uint64_t now_ns(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -133,6 +135,10 @@ static void all_wait_and_one_finds_out(void **state) {
     rig_end_clean(&rig);
 }
 
+static atomic_bool churn_may_end;
+
+enum { ROUNDS = 300 };
+
 /* Mapping and unmapping take as long as they do on a GPU. */
 static void map_slowly(void *unused) {
     (void)unused;
@@ -203,6 +209,71 @@ static void plans_of_other_threads_are_waited_for(void **state) {
     rig_end_clean(&rig);
 }
 
+/* A thread that takes small blocks with work behind each, until it is told to stop. */
+static void *churn(void *user) {
+    struct worker *worker = user;
+    vram_queue *queue;
+    vram_addr addr;
+    if (vram_queue_create(worker->rig->device, NULL, &queue) != VRAM_OK) {
+        worker->refused = -1;
+        return NULL;
+    }
+    for (int i = 0; !churn_may_end; i++) {
+        worker->seed = worker->seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+        if (vram_alloc(worker->pool, 1 + (worker->seed >> 40) % 2048, queue, &addr) == VRAM_OK) {
+            (void)vram_queue_fill(queue, addr, 0, 1, 1);
+            (void)vram_free(addr, queue);
+        }
+        if (i % 4 == 3) {
+            (void)vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+        }
+    }
+    (void)vram_queue_destroy(queue);
+    return NULL;
+}
+
+/* All memory is one hole of the other space, which is pending and free in turns, as others use a
+   little of it. */
+static void memory_that_is_pending_now_and_then(void **state) {
+    enum { SMALL = 32 * 1024, BLOCKS = 4 * GRANULE / SMALL };
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,granule=2M,lag=3");
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = 4 * GRANULE};
+    vram_pool_options options = {
+        .size = sizeof options, .limits = &limits, .flags = VRAM_POOL_ZERO_ALLOC};
+    struct worker workers[3];
+    static vram_addr addrs[BLOCKS];
+    vram_pool *pool;
+    int refused = 0;
+    whole_device(rig.device);
+    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    churn_may_end = false;
+    for (int i = 0; i < 3; i++) {
+        workers[i] = (struct worker){.rig = &rig, .pool = pool, .seed = (uint64_t)i * 777 + 5};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, churn, &workers[i]), 0);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        int count = 0;
+        while (count < BLOCKS && vram_alloc(pool, SMALL, rig.queue, &addrs[count]) == VRAM_OK) {
+            count++;
+        }
+        while (count > 0) {
+            assert_ok(vram_free(addrs[--count], rig.queue));
+        }
+        vram_addr addr = 0;
+        refused += vram_alloc(pool, 40 * KIB, rig.queue, &addr) != VRAM_OK;
+        if (addr) {
+            assert_ok(vram_free(addr, rig.queue));
+        }
+    }
+    churn_may_end = true;
+    for (int i = 0; i < 3; i++) {
+        pthread_join(workers[i].thread, NULL);
+    }
+    assert_int_equal(refused, 0);
+    rig_end_clean(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
@@ -211,6 +282,7 @@ int main(void) {
         TEST(nobody_is_not_waited_for),
         TEST(all_wait_and_one_finds_out),
         TEST(plans_of_other_threads_are_waited_for),
+        TEST(memory_that_is_pending_now_and_then),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,7 +190,7 @@ void vr_ladder_begin_for(struct vr_ladder_run *run, enum vr_purpose purpose, str
                                   .deadline = vr_deadline_in(pool->device->context->wait_ns)};
     vr_mutex_lock(&pool->lock);
     run->ladder = pool->ladder;
-    run->ended = vr_ladder_ended_plans(pool);
+    run->changes = vr_ladder_changes(pool);
     vr_mutex_unlock(&pool->lock);
     choose_steps(run);
 }
@@ -267,10 +267,10 @@ static uint32_t take_row(struct vr_ladder_run *run, uint32_t at) {
     return at + 1;
 }
 
-/* The last attempt failed. Whatever plans of other threads had is where they put it, which may be
-   the other space: takes the pool's own steps again. */
+/* The last attempt failed. What was on its way is where it was put, which may be the other space:
+   takes the pool's own steps again. */
 static void take_landed(struct vr_ladder_run *run) {
-    while (is_still_short(run) && vr_ladder_wait_plans(run)) {
+    while (is_still_short(run) && vr_ladder_wait_transit(run)) {
         for (uint32_t at = 0; at < run->ladder.count && is_still_short(run);) {
             at = steps[run->ladder.steps[at]].own ? take_row(run, at) : at + 1;
         }

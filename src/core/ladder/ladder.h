@@ -61,7 +61,8 @@ struct vr_ladder_run {
     uint64_t grown;             /* bytes that the driver gave for it */
     uint64_t deadline;          /* for unfinished work */
     uint32_t rounds;            /* waits for work so far */
-    uint64_t ended;             /* plans of other threads at the last look: ladder_wait.c (4) */
+    uint64_t changes;           /* vr_ladder_changes at the last look: ladder_wait.c (4), */
+    uint32_t repeats;           /* and how often that alone was the reason to go on */
     struct vr_step_result results[VRAM_LADDER_STEPS];
     struct vr_lease_refusal refusal; /* of the step `lease` */
     struct vr_lease_hold *hold;      /* of what it is granted; NULL: until the step has ended */
@@ -142,11 +143,11 @@ void vr_lease_hold_end(const struct vr_pool *pool, struct vr_lease_hold *hold);
 /* After a row of the pool's own steps: waits for unfinished work, on the device or for a short time
    on the host. False: there is none, or no time is left; ladder_wait.c. */
 bool vr_ladder_wait(struct vr_ladder_run *run);
-/* Waits a little while plans of other threads have memory that the request needs. False: they have
-   none, or no time is left; ladder_wait.c. */
-bool vr_ladder_wait_plans(struct vr_ladder_run *run);
-/* A number that changes when another thread ends a plan of the pool. Under the lock. */
-uint64_t vr_ladder_ended_plans(const struct vr_pool *pool);
+/* Waits a little if the memory that the request needs was on its way at the last attempt, or is
+   now. False: it was not, or no time is left; ladder_wait.c. */
+bool vr_ladder_wait_transit(struct vr_ladder_run *run);
+/* A number that changes when work or another thread leaves memory in the pool. Under the lock. */
+uint64_t vr_ladder_changes(const struct vr_pool *pool);
 
 /* Releases up to `need` bytes of free memory of the pool to the driver; returns how many. No lock
    held; ladder_step.c. */

@@ -8,9 +8,11 @@
  *  (2) A free wakes no waiter, since a hit must cost nothing: waiters poll, at first often.
  *  (3) A thread that finds no other left tries once more: the last of the others may have freed its
  *      memory and ended since the attempt before.
- *  (4) Memory that a plan of another thread moves is in neither space until the plan has landed.
- *      While plans are open, or have landed since the last attempt, a request that would fit into
- *      what the pool has unused is not refused.
+ *  (4) Memory may be on its way when an attempt looks for it: a plan of another thread moves it, a
+ *      free puts it into the space, or work that has just ended held it. Whether any is pending is
+ *      asked later than that. So a request that would fit into what the pool has unused is not
+ *      refused while plans are open or when any of these has happened since the last look. In a pool
+ *      that never rests it is, after REPEATS_MOST looks.
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"
@@ -24,8 +26,9 @@
 #include <assert.h>
 
 enum {
-    WAIT_NS = 50000, /* the first wait for memory; each next one is twice as long, */
-    WAIT_DOUBLES = 6 /* up to so many doublings */
+    WAIT_NS = 50000,  /* the first wait for memory; each next one is twice as long, */
+    WAIT_DOUBLES = 6, /* up to so many doublings */
+    REPEATS_MOST = 64 /* see (4): about 0.2 s */
 };
 
 static uint64_t slice_of(uint32_t round) {
@@ -53,13 +56,13 @@ static bool find_pending(struct vr_ladder_run *run, struct vr_queue_stamp *stamp
     return pending;
 }
 
-uint64_t vr_ladder_ended_plans(const struct vr_pool *pool) {
-    uint64_t ended = 0 - vr_plans_ended_here();
+uint64_t vr_ladder_changes(const struct vr_pool *pool) {
+    uint64_t changes = 0 - vr_space_changes_here();
     assert(vr_pool_is_locked(pool));
     for (uint32_t i = 0; i < VR_PART_COUNT; i++) {
-        ended += vr_space_ended_plans(pool->spaces[i]);
+        changes += vr_space_changes(pool->spaces[i]);
     }
-    return ended;
+    return changes;
 }
 
 /* keeps (4). A pool with a limit of its own may have as much as that; its plans may have charged
@@ -68,20 +71,23 @@ static bool is_in_transit(struct vr_ladder_run *run) {
     struct vr_pool *pool = run->pool;
     uint64_t held = 0, own = vr_load(&pool->caps.own_bytes, VR_RELAXED);
     vr_mutex_lock(&pool->lock);
-    uint64_t ended = vr_ladder_ended_plans(pool);
-    bool moves = pool->leaving_plans || ended != run->ended;
+    uint64_t changes = vr_ladder_changes(pool);
+    bool moves = pool->leaving_plans;
     for (uint32_t i = 0; i < VR_PART_COUNT; i++) {
         moves = moves || vr_space_open_plans(pool->spaces[i]);
         held += vr_space_reserved(pool->spaces[i]);
     }
-    run->ended = ended;
+    if (!moves && changes != run->changes) {
+        moves = run->repeats++ < REPEATS_MOST;
+    }
+    run->changes = changes;
     held = own != UINT64_MAX && own > held ? own : held;
     bool fits = run->request->bytes + pool->out_bytes <= held;
     vr_mutex_unlock(&pool->lock);
     return moves && fits;
 }
 
-bool vr_ladder_wait_plans(struct vr_ladder_run *run) {
+bool vr_ladder_wait_transit(struct vr_ladder_run *run) {
     uint64_t left = vr_deadline_left(run->deadline), slice = slice_of(run->rounds);
     if (vr_deadline_passed(run->deadline) || !is_in_transit(run)) {
         return false;
@@ -98,7 +104,7 @@ static bool wait_for_work(struct vr_ladder_run *run) {
     uint64_t left = vr_deadline_left(run->deadline), slice = slice_of(run->rounds);
     struct vr_queue_stamp stamp;
     if (!find_pending(run, &stamp) || vr_deadline_passed(run->deadline)) {
-        return vr_ladder_wait_plans(run);
+        return vr_ladder_wait_transit(run);
     }
     run->rounds++;
     vr_pool_mark(pool, stamp, false);

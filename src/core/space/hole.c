@@ -225,6 +225,7 @@ bool vr_hole_settle(struct vr_space *space, bool all) {
         uint64_t before = space->stats.holes;
         vr_hole_add(space, span);
         any = true;
+        space->changes++;
         next = space->stats.holes == before + 1 ? next : vr_list_first(&space->pending);
     }
     return any;

@@ -18,12 +18,6 @@
 
 #include <assert.h>
 
-static _Thread_local uint64_t ended_here; /* plans of this thread, in all spaces */
-
-uint64_t vr_plans_ended_here(void) {
-    return ended_here;
-}
-
 /* ------------------------------------------------------------------ making */
 
 /* Keeps (3): the records for the edges of the block are set aside before anything is claimed. */
@@ -474,8 +468,7 @@ static struct vr_block *plan_end(struct vr_space *space, struct vr_plan *plan, b
     }
     assert(space->open_plans > 0);
     space->open_plans--;
-    space->ended_plans++;
-    ended_here++;
+    vr_space_note_change(space);
     vr_mem_free(plan->items);
     vr_mem_free(plan->steps);
     vr_mem_free(plan);

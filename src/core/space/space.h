@@ -249,9 +249,11 @@ void vr_space_rebuilds_set(struct vr_space *space, bool rebuilds);
 void vr_space_suspend(struct vr_space *space, bool suspended);
 /* Plans that are neither committed nor aborted. */
 uint32_t vr_space_open_plans(const struct vr_space *space);
-/* Plans committed or aborted so far, by all threads; and by this one in all spaces. */
-uint64_t vr_space_ended_plans(const struct vr_space *space);
-uint64_t vr_plans_ended_here(void);
+/* Counts what may serve a request that failed before: plans that ended, blocks that were freed, and
+   holes whose stamps were seen to have passed. */
+uint64_t vr_space_changes(const struct vr_space *space);
+/* Of these, the plans and the frees of this thread, in all spaces. */
+uint64_t vr_space_changes_here(void);
 
 /* The stamp of the oldest free that has not passed: the work to wait for so that more memory is
    free to all queues. False when there is none. */

@@ -113,7 +113,7 @@ struct vr_space {
     uint64_t renewed_bytes; /* released by a renewal and not created again yet */
     uint64_t most_blocks;   /* highest number of blocks that aging.c has seen */
     uint32_t open_plans;
-    uint64_t ended_plans;
+    uint64_t changes;  /* vr_space_changes */
     bool suspended;    /* allocates nothing: sleep.h */
     uint64_t reserves; /* spans of that kind */
     uint64_t records;  /* taken from the stable store */
@@ -122,6 +122,9 @@ struct vr_space {
     uint64_t check_due; /* operations until the next validation */
 #endif
 };
+
+/* Notes a change by this thread: vr_space_changes. */
+void vr_space_note_change(struct vr_space *space);
 
 /* Called at the end of an operation: validates the space if a check is due. A violation is printed
    and fails an assert. space_check.c */
