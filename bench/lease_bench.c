@@ -24,7 +24,7 @@
  *
  * Goals on an H200: 1000 ms for the first switch, 600 ms for the others; beside its context a
  * process that sleeps holds at most 64 MiB on the device, and in host memory 1.02 times its
- * weights. Exit code 1: contents differ, or a way failed.
+ * weights. Exit code 1: contents differ, or a way failed; 2: misuse.
  */
 #include "lease_steps.h"
 
@@ -508,12 +508,23 @@ static bool way_run(int count, char **words) {
     return first_ended && second_ended;
 }
 
+static int misused(const char *word) {
+    fprintf(stderr,
+            "lease_bench: what is \"%s\"? usage: lease_bench [--switches N] [--weights-mib N] "
+            "[--cache-mib N] [--parts N] [--capacity-mib N] [--together 0|1] [--way WAY]\n",
+            word);
+    return 2;
+}
+
 int main(int count, char **words) {
     static const char *const ways[] = {"lease", "copy", "checkpoint"};
     const char *name = NULL, *only = NULL;
     bool good = true;
-    for (int i = 1; i + 1 < count; i += 2) {
-        uint64_t number = strtoull(words[i + 1], NULL, 10);
+    for (int i = 1; i < count; i += 2) {
+        uint64_t number = i + 1 < count ? strtoull(words[i + 1], NULL, 10) : 0;
+        if (i + 1 == count) {
+            return misused(words[i]);
+        }
         if (strcmp(words[i], "--switches") == 0) {
             settings.switches = number < 2 ? 2 : number < SWITCHES_MAX ? number : SWITCHES_MAX;
         } else if (strcmp(words[i], "--weights-mib") == 0) {
@@ -530,6 +541,8 @@ int main(int count, char **words) {
             only = words[i + 1];
         } else if (strcmp(words[i], "--worker") == 0) {
             name = words[i + 1];
+        } else {
+            return misused(words[i]);
         }
     }
     if (name) {
