@@ -4,8 +4,9 @@
 
 Two runs without a limit tell how the live peak grows with the batch. From what that predicts for a
 limit, with as much on top as the limit before took, the search goes up or down, to one part in a
-hundred or to one. Searches of several programs and
-allocators run at once where their memory fits the device. Afterwards the runs that count are made
+hundred or to one. Once two limits are known, these predict the next instead: the peak of a small
+batch may come from another part of the program than that of a large one. Searches of several
+programs and allocators run at once where their memory fits the device. Afterwards the runs that count are made
 again, alone on the device, and their steps timed: all but the first, which ends the making of the
 model. A run that fails then is repeated with less.
 """
@@ -83,9 +84,16 @@ def predict(name, runner, gate, soft, end):
     return peaks[0] - each * sizes[0], each
 
 
-def search_limit(name, runner, gate, model, expected, limit, soft, end):
+def guess_size(model, expected, known, limit):
+    """`known`: the limits before that something ran under, with its size."""
+    if len(known) > 1:
+        (before, less), (last, size) = known[-2:]
+        return int(size + (size - less) * (limit - last) / (last - before))
     base, each = model
-    guess = int((limit / expected - base) / each)
+    return int((limit / expected - base) / each)
+
+
+def search_limit(name, runner, gate, guess, limit, soft, end):
     step = max(1, guess // 100)
     result = {"limit_bytes": limit, "guess": guess, "step": step, "reasons": []}
 
@@ -108,10 +116,13 @@ def search_mode(name, runner, gate, limits, soft, end):
         runner.greet(end)
         model = predict(name, runner, gate, soft, end)
         expected = EXPECTED[runner.mode]
+        known = []
         for limit in limits:
-            found = search_limit(name, runner, gate, model, expected, limit, soft, end)
+            guess = guess_size(model, expected, known, limit)
+            found = search_limit(name, runner, gate, guess, limit, soft, end)
             results.append(found)
             if found["size"]:
+                known.append((limit, found["size"]))
                 expected = max(1.0, limit / (model[0] + model[1] * (found["size"] + 0.5)))
     except OutOfTime:
         return {"limits": results, "failed": "no time left"}

@@ -67,6 +67,12 @@ class Largest(unittest.TestCase):
                 self.assertLessEqual(found.tries, 24)
         self.assertEqual(torch_largest.Search(lambda size: False, 10, 1).find(), 0)
 
+    def test_two_limits_predict_the_next(self):
+        model = (4e9, 0.5e9)
+        self.assertEqual(torch_largest.guess_size(model, 1.0, [], 8e9), 8)
+        self.assertEqual(torch_largest.guess_size(model, 1.0, [(8e9, 2)], 16e9), 24)
+        self.assertEqual(torch_largest.guess_size(model, 1.0, [(8e9, 2), (16e9, 7), (24e9, 12)], 80e9), 47)
+
     def test_search_in_steps(self):
         found = torch_largest.Search(lambda size: size <= 1003, 1000, 10)
         self.assertTrue(993 < found.find() <= 1003)
