@@ -8,7 +8,7 @@ hundred or to one. Once two limits are known, these predict the next instead: th
 batch may come from another part of the program than that of a large one. Searches of several
 programs and allocators run at once where their memory fits the device. Afterwards the runs that count are made
 again, alone on the device, and their steps timed: all but the first, which ends the making of the
-model. A run that fails then is repeated with less.
+model. A run that fails then is repeated with less, each time twice as much less.
 """
 import concurrent.futures
 import time
@@ -136,7 +136,7 @@ def search_mode(name, runner, gate, limits, soft, end):
 def add_throughput(name, runner, result, end):
     """One run alone, its steps timed."""
     unit = PROGRAMS[name][1]
-    for _ in range(RETRIES):
+    for retry in range(RETRIES):
         if not result["size"]:
             break
         answer = runner.attempt(result["limit_bytes"], end, end, steps=True,
@@ -146,7 +146,7 @@ def add_throughput(name, runner, result, end):
             result["live_peak_bytes"] = answer["peak_requested_bytes"]
             result["reserved_bytes"] = answer["peak_reserved_bytes"]
             break
-        result["size"] = max(0, result["size"] - result["step"])
+        result["size"] = max(0, result["size"] - (result["step"] << retry))
     result["largest"] = result["size"] * unit
 
 

@@ -48,8 +48,7 @@
  * files in memory), vulkan (VK_KHR_external_memory_fd, on devices that the library opens itself).
  * On other devices vram_pool_create returns VRAM_ERR_UNSUPPORTED for the two flags, and the error
  * record says why. Vulkan maps no memory: there a handle is an allocation, its granule is
- * vram_device_info.alloc_granule, and pools do not sleep. hip has not run on hardware, and vulkan
- * has run on lavapipe only, a driver for the CPU.
+ * vram_device_info.alloc_granule, and pools do not sleep. hip has not run on hardware.
  */
 #ifndef VRAM_SHARE_H
 #define VRAM_SHARE_H
