@@ -11,8 +11,8 @@
  *  (4) Memory may be on its way when an attempt looks for it: a plan of another thread moves it, a
  *      free puts it into the space, or work that has just ended held it. Whether any is pending is
  *      asked later than that. So a request that would fit into what the pool has unused is not
- *      refused while plans are open or when any of these has happened since the last look. In a pool
- *      that never rests it is, after REPEATS_MOST looks.
+ *      refused while plans are open or when any of these has happened since the last look. In a
+ *      pool that never rests it is, after REPEATS_MOST looks.
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"

@@ -230,3 +230,16 @@ bool vr_hole_settle(struct vr_space *space, bool all) {
     }
     return any;
 }
+
+/* ------------------------------------------------------------------ changes */
+
+static _Thread_local uint64_t changes_here; /* in all spaces */
+
+void vr_hole_note_change(struct vr_space *space) {
+    space->changes++;
+    changes_here++;
+}
+
+uint64_t vr_space_changes_here(void) {
+    return changes_here;
+}

@@ -55,5 +55,7 @@ void vr_hole_forget(struct vr_space *space, uint64_t queue);
    Unless `all`, it stops after a bounded number of stamps that have not passed: then the holes of a
    queue that makes no progress can hide others, which matters only when memory is short. */
 bool vr_hole_settle(struct vr_space *space, bool all);
+/* Counts a plan that ended or a block that was freed, by this thread: vr_space_changes. */
+void vr_hole_note_change(struct vr_space *space);
 
 #endif

@@ -468,7 +468,7 @@ static struct vr_block *plan_end(struct vr_space *space, struct vr_plan *plan, b
     }
     assert(space->open_plans > 0);
     space->open_plans--;
-    vr_space_note_change(space);
+    vr_hole_note_change(space);
     vr_mem_free(plan->items);
     vr_mem_free(plan->steps);
     vr_mem_free(plan);

@@ -460,7 +460,7 @@ void vr_space_free(struct vr_space *space, struct vr_block *block) {
     vr_store(&block->state, VR_BLOCK_FREE, VR_RELAXED); /* for readers without a lock */
     block->span.kind = VR_SPAN_HOLE;
     vr_hole_add(space, block);
-    vr_space_note_change(space);
+    vr_hole_note_change(space);
     vr_space_validate(space);
 }
 
@@ -492,17 +492,6 @@ void vr_space_suspend(struct vr_space *space, bool suspended) {
 
 uint32_t vr_space_open_plans(const struct vr_space *space) {
     return space->open_plans;
-}
-
-static _Thread_local uint64_t changes_here; /* in all spaces */
-
-void vr_space_note_change(struct vr_space *space) {
-    space->changes++;
-    changes_here++;
-}
-
-uint64_t vr_space_changes_here(void) {
-    return changes_here;
 }
 
 uint64_t vr_space_changes(const struct vr_space *space) {

@@ -123,9 +123,6 @@ struct vr_space {
 #endif
 };
 
-/* Notes a change by this thread: vr_space_changes. */
-void vr_space_note_change(struct vr_space *space);
-
 /* Called at the end of an operation: validates the space if a check is due. A violation is printed
    and fails an assert. space_check.c */
 #if VR_SPACE_CHECKS
