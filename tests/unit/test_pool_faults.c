@@ -213,6 +213,7 @@ static void no_failing_call_is_too_much(void **state) {
     (void)state;
     assert_ok(vram_option_set("move_credit", "1s"));
     assert_ok(vram_option_set("wait_timeout", "20s"));
+    assert_ok(vram_option_set("oom_wait", "1ms")); /* for queues that never answer */
     for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
         for (int kind = 0; kind < KINDS; kind++) {
             /* A first lie of the kind overlap is the truth, as nothing is in use yet. */

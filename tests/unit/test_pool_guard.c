@@ -530,6 +530,7 @@ static void any_call_may_fail(void **state) {
     static const int32_t codes[] = {VRAM_SIM_OUT_OF_MEMORY, 9999, VRAM_SIM_DEVICE_LOST};
     (void)state;
     assert_ok(vram_option_set("wait_timeout", "20s"));
+    assert_ok(vram_option_set("oom_wait", "1ms")); /* for queues that never answer */
     for (int i = 0; i < 8; i++) {
         uint64_t nth = 1;
         while (try_life(i < 2, i % 2, i < 2 ? 0 : codes[i / 2 - 1], nth)) {
