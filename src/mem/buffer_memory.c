@@ -163,7 +163,7 @@ static vram_status take_mapped(struct vr_buffer *buffer, uint64_t bytes, vram_qu
     if (caps & VRAM_CAP_HOST_ACCESS && vr_pool_on_device(buffer->pool)) {
         return vr_buffer_take_block(buffer, bytes, queue, memory);
     }
-    if ((caps & needed) != needed || caps & VRAM_CAP_HANDLES) {
+    if ((caps & needed) != needed) {
         return fail_unsupported(buffer, "memory that host and device reach at one address");
     }
     if (buffer->pool->kind == VRAM_MEMORY_PINNED) {
@@ -210,9 +210,9 @@ vram_status vr_buffer_take(struct vr_buffer *buffer, uint64_t bytes, vram_queue 
     case VRAM_BUFFER_FALLBACK:
         return take_fallback(buffer, bytes, queue, memory);
     case VRAM_BUFFER_DEVICE:
-        break;
+    default:
+        return vr_buffer_take_block(buffer, bytes, queue, memory);
     }
-    return vr_buffer_take_block(buffer, bytes, queue, memory);
 }
 
 /* --------------------------------------------------------------------- freeing */

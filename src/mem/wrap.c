@@ -46,8 +46,7 @@ static vram_status publish_record(struct vr_pool *pool, const struct vram_wrap *
 /* Wraps an address that is in no map. */
 static vram_status adopt_address(struct vr_pool *pool, const struct vram_wrap *wrap,
                                  struct vr_buffer_memory *memory) {
-    uint32_t caps = pool->device->base.info.caps;
-    if (!(caps & VRAM_CAP_TRUE_ADDRESS) || caps & VRAM_CAP_HANDLES) {
+    if (!(pool->device->base.info.caps & VRAM_CAP_TRUE_ADDRESS)) {
         return fail_unsupported(
             pool, "has addresses that only the library knows: it cannot use an address "
                   "of another library");
@@ -98,9 +97,9 @@ static vram_status adopt_memory(struct vr_pool *pool, const struct vram_wrap *wr
         vr_error_restore(&error);
         return adopt_address(pool, wrap, memory);
     case VRAM_WRAP_HANDLE:
-        break;
+    default:
+        return adopt_object(pool, wrap, memory);
     }
-    return adopt_object(pool, wrap, memory);
 }
 
 static vram_status wrap_check(const struct vram_wrap *wrap,
