@@ -217,9 +217,6 @@ static vram_status cublas_submit(struct vr_arithmetic *arithmetic, uint32_t numb
 
 static void close_library(struct vr_arithmetic *arithmetic) {
     struct cublas *cublas = arithmetic->library;
-    if (!cublas) {
-        return;
-    }
     bool alive = cublas->context && cublas->cuda.push(cublas->context) == 0;
     for (uint32_t i = 0; i < cublas->slot_count; i++) {
         struct cublas_slot *slot = &cublas->slots[i];

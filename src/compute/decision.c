@@ -171,12 +171,11 @@ static bool plan_tiles(const struct vr_scheduler *scheduler, const struct vr_pro
 
 /* ---------------------------------------------------------------------- the rule */
 
-/* Rule 5: whether the device finishes sooner by the measured rates. */
+/* Rule 5: whether the device finishes sooner by the measured rates; A and B are in host memory. */
 static bool device_is_sooner(const struct vram_calibration *rates,
                              const struct vr_product *product) {
     double work = (double)product->m * (double)product->k * (double)product->n;
-    double sent = (product->a ? (double)product->m * (double)product->k : 0) +
-                  (product->b ? (double)product->k * (double)product->n : 0);
+    double sent = (double)product->m * (double)product->k + (double)product->k * (double)product->n;
     double fetched = product->c ? (double)product->m * (double)product->n : 0;
     double there = rates->device_seconds + work / rates->device_rate +
                    sent * (double)product->each / rates->upload_rate +

@@ -129,12 +129,10 @@ static uint64_t kept_of(const struct vram_distance *distance, uint64_t vectors) 
 
 /* A heap for each query. */
 static vram_status part_nearest(struct distance_part *part, const struct vram_distance *distance) {
-    uint64_t capacity = kept_of(distance, part->search.count), all;
+    uint64_t capacity = kept_of(distance, part->search.count);
+    uint64_t all = distance->queries * capacity; /* at most queries * vectors, checked before */
     if (!distance->k) {
         return VRAM_OK;
-    }
-    if (!vr_mul(distance->queries, capacity, &all)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, "so many results do not fit into 64 bits");
     }
     part->nearest = vr_mem_alloc((size_t)distance->queries, sizeof *part->nearest, vr_operation());
     part->values = vr_mem_alloc((size_t)all, sizeof *part->values, vr_operation());
@@ -353,7 +351,7 @@ static vram_status run_split(vram_scheduler *const *schedulers, size_t count,
     size_t entered = 0;
     memset(parts, 0, sizeof parts);
     vram_status status = VRAM_OK;
-    for (; status == VRAM_OK && entered < count; entered++) {
+    for (; entered < count; entered++) {
         void *scheduler;
         status = vr_enter(VR_KIND_SCHEDULER, schedulers[entered], &scheduler);
         if (status != VRAM_OK) {

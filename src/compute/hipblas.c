@@ -124,9 +124,6 @@ static vram_status hipblas_submit(struct vr_arithmetic *arithmetic, uint32_t slo
 static void close_library(struct vr_arithmetic *arithmetic) {
     struct hipblas *hipblas = arithmetic->library;
     int before;
-    if (!hipblas) {
-        return;
-    }
     if (hipblas->handle && device_enter(hipblas, &before) == VRAM_OK) {
         (void)hipblas->api.destroy(hipblas->handle);
         (void)hipblas->hip.set_device(before);

@@ -334,7 +334,7 @@ void vr_row_measure(const struct vr_search *search, uint64_t query, uint64_t fir
             both = (term + terms[j]) * whole;
             key = both - 2 * product;
         }
-        if (!(key > both * KEPT)) {
+        if (!(key > both * KEPT && key < INFINITY)) { /* not finite: see term_of */
             key = vr_key_exact(how, distance->query + query * how->dim,
                                distance->corpus + (first + j) * how->dim);
         }
