@@ -75,6 +75,65 @@ static void products_run(vram_scheduler *scheduler) {
     }
 }
 
+/* Operands and results on the device, computed on the CPU too; and several products at once, of
+   which some have the same B. */
+static void more_products_run(struct rig *rig, vram_pool *pool, vram_scheduler *scheduler) {
+    static float b[6 * 8];
+    vram_queue *queue = NULL;
+    vram_addr block;
+    (void)vram_queue_create(rig->device, NULL, &queue);
+    if (queue && vram_alloc(pool, 3 * 64 * sizeof(float), queue, &block) == VRAM_OK) {
+        vram_matmul product = {.size = sizeof product,
+                               .m = 8,
+                               .k = 8,
+                               .n = 8,
+                               .a_addr = block,
+                               .b_addr = block + 64 * sizeof(float),
+                               .c_addr = block + 128 * sizeof(float),
+                               .queue = queue,
+                               .place = VRAM_PLACE_CPU};
+        (void)vram_matmul_run(scheduler, &product);
+        product.place = VRAM_PLACE_AUTO;
+        (void)vram_matmul_run(scheduler, &product);
+        (void)vram_free(block, queue);
+    }
+    (void)vram_matmul_warm_up(scheduler, 4, 4, 4);
+    static float results[5][64];
+    vram_matmul products[5];
+    for (int i = 0; i < 5; i++) {
+        products[i] = (vram_matmul){.size = sizeof products[i],
+                                    .m = 4,
+                                    .k = i == 1 ? 8 : 6,
+                                    .n = i < 2 ? 6 : 8,
+                                    .a = b,
+                                    .b = b,
+                                    .c = results[i],
+                                    .flags = i == 3 ? VRAM_MATMUL_TRANSPOSED_B : 0,
+                                    .queue = i == 4 ? queue : NULL,
+                                    .place = VRAM_PLACE_DEVICE};
+    }
+    (void)vram_matmul_batch(scheduler, products, 5);
+    (void)vram_queue_destroy(queue);
+}
+
+/* A search with a device and a scheduler of its own. */
+static void search_on_context(struct rig *rig) {
+    float best[QUERIES];
+    uint64_t at[QUERIES];
+    vram_distance distance = {.size = sizeof distance,
+                              .queries = QUERIES,
+                              .vectors = VECTORS,
+                              .dim = DIM,
+                              .query = queries,
+                              .corpus = corpus,
+                              .k = 1,
+                              .best = best,
+                              .best_at = at};
+    if (vram_distance_on(rig->context, 0, &distance) == VRAM_OK) {
+        assert_true(at[0] < VECTORS);
+    }
+}
+
 static void life(struct rig *rig) {
     vram_scheduler_options options = {.size = sizeof options, .queues = 2, .cpu_threads = 2};
     vram_scheduler *scheduler;
@@ -84,7 +143,10 @@ static void life(struct rig *rig) {
     }
     if (vram_scheduler_create(pool, &options, &scheduler) == VRAM_OK) {
         products_run(scheduler);
+        more_products_run(rig, pool, scheduler);
+        search_on_context(rig);
         distances_run(scheduler, VRAM_PLACE_DEVICE, VRAM_PRECISION_FP32);
+        distances_run(scheduler, VRAM_PLACE_DEVICE, VRAM_PRECISION_INT8);
         distances_run(scheduler, VRAM_PLACE_CPU, VRAM_PRECISION_FP16);
         (void)vram_scheduler_destroy(scheduler);
     }
