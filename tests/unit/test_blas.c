@@ -499,6 +499,66 @@ static void any_call_of_the_driver(void **state) {
     assert_true(all > 15);
 }
 
+/* The runtime of HIP does not tell which device is current, or does not change that. */
+static void no_device_is_current(void **state) {
+    static const char *const names[] = {"hipGetDevice", "hipSetDevice"};
+    unsigned all = 0;
+    (void)state;
+    for (unsigned i = 0; i < 2 * 40; i++) {
+        struct rig rig = begin_with(&kinds[1], kinds[1].library);
+        vram_scheduler *scheduler = scheduler_of(pool_of(&rig, 0), VRAM_PLACE_DEVICE);
+        vram_matmul product = product_of(30, 20, 25, 0);
+        driver->refuse(names[i % 2], 1 + i / 2, 101, false);
+        if (vram_matmul_run(scheduler, &product) == VRAM_OK) {
+            assert_right(&product);
+        }
+        (void)vram_scheduler_destroy(scheduler);
+        all += driver->struck() > 0;
+        driver->refuse(NULL, 0, 0, false);
+        product_end(&product);
+        vram_context_destroy(rig.context);
+    }
+    assert_true(all > 3);
+}
+
+/* Rates of a device without arithmetic cannot be measured. A device with a library for products
+   but without kernels of our own gives its products to a search on the host. */
+static void without_kernels(void **state) {
+    enum { QUERIES = 3, VECTORS = 50, DIM = 8 };
+    (void)state;
+    struct rig rig = begin_with(&kinds[1], "none");
+    vram_scheduler *scheduler = scheduler_of(pool_of(&rig, 0), VRAM_PLACE_AUTO);
+    vram_error_clear();
+    assert_int_equal(vram_scheduler_calibrate(scheduler, NULL), VRAM_ERR_UNSUPPORTED);
+    assert_false(stats_of_scheduler(scheduler).calibrated);
+    end_clean(&rig);
+
+    rig = begin_with(&kinds[1], kinds[1].library);
+    scheduler = scheduler_of(pool_of(&rig, 0), VRAM_PLACE_DEVICE);
+    float *query = matrix_of(QUERIES * DIM, VRAM_PRECISION_FP32, 1);
+    float *corpus = matrix_of(VECTORS * DIM, VRAM_PRECISION_FP32, 2), best[QUERIES];
+    uint64_t at[QUERIES];
+    memcpy(corpus + 7 * DIM, query + 1 * DIM, DIM * sizeof *corpus);
+    vram_distance distance = {.size = sizeof distance,
+                              .queries = QUERIES,
+                              .vectors = VECTORS,
+                              .dim = DIM,
+                              .query = query,
+                              .corpus = corpus,
+                              .k = 1,
+                              .best = best,
+                              .best_at = at};
+    vram_error_clear();
+    assert_ok(vram_distance_run(scheduler, &distance));
+    assert_int_equal(at[1], 7);
+    assert_true(stats_of_scheduler(scheduler).device_products > 0);
+    distance.precision = VRAM_PRECISION_FP16; /* hipBLAS is asked for single precision only */
+    assert_int_equal(vram_distance_run(scheduler, &distance), VRAM_ERR_UNSUPPORTED);
+    free(query);
+    free(corpus);
+    end_clean(&rig);
+}
+
 /* No memory for the library itself: the CPU's turn where the rule decides, else an error; the next
    product asks again. */
 static void no_memory_to_begin_with(void **state) {
@@ -560,7 +620,8 @@ int main(void) {
         TEST(batches_and_tiles),      TEST(streams_in_turn),        TEST(threads_share_handles),
         TEST(a_pool_without_room),    TEST(every_symbol_is_missed), TEST(an_old_library),
         TEST(only_beside_its_driver), TEST(any_call_any_code),      TEST(no_memory_to_begin_with),
-        TEST(any_host_memory),        TEST(integers_of_8_bits),
+        TEST(any_host_memory),        TEST(integers_of_8_bits),     TEST(without_kernels),
+        TEST(no_device_is_current), /* last: the library keeps a handle that it cannot end */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

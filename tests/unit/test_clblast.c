@@ -140,13 +140,36 @@ static void any_code(void **state) {
     }
 }
 
+/* The host's memory runs out, call by call. */
+static void any_host_memory(void **state) {
+    (void)state;
+    bool struck = true;
+    for (uint64_t nth = 1; struck; nth++) {
+        struct rig rig = begin_with(LIBRARY, "buffer");
+        vram_pool *pool = pool_of(&rig, 0);
+        vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_DEVICE);
+        vram_matmul product = product_of(30, 20, 25, 0);
+        vr_mem_fail_at(nth, false);
+        vram_status status = vram_matmul_run(scheduler, &product);
+        struck = vr_mem_failed() > 0;
+        vr_mem_fail_at(0, false);
+        if (status == VRAM_OK) {
+            assert_right(&product);
+        } else {
+            assert_true(struck);
+        }
+        product_end(&product);
+        assert_ok(vram_scheduler_destroy(scheduler));
+        assert_int_equal(live_in(pool), 0);
+        end_clean(&rig);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-        TEST(right_results),
-        TEST(weights_and_batches),
-        TEST(by_our_own_kernel),
-        TEST(any_code),
+        TEST(right_results), TEST(weights_and_batches), TEST(by_our_own_kernel),
+        TEST(any_code),      TEST(any_host_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

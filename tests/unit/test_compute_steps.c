@@ -114,13 +114,14 @@ static void search(void *argument) {
 
 /* ------------------------------------------------------------------- meanwhile */
 
+/* The same call, by the second thread, with a copy of the world from before the call. */
 static step_fn *again_call;
+static struct world again_world;
 
 static void again(void *argument) {
-    struct world *world = argument, other = *world;
-    other.result = results[1];
-    again_call(&other);
-    world->meanwhile = other.status;
+    struct world *world = argument;
+    again_call(&again_world);
+    world->meanwhile = again_world.status;
 }
 
 static void end_scheduler(void *argument) {
@@ -149,6 +150,8 @@ static void at_every_step(step_fn *call, step_fn *meanwhile) {
     for (uint64_t at = 1; at < STEPS_MOST; at += FAULT_STEP) {
         struct world world;
         world_make(&world);
+        again_world = world;
+        again_world.result = results[1];
         bool was = step_call(call, meanwhile, &world, at);
         if (!is_allowed(world.status) || !is_allowed(world.meanwhile)) {
             fail_msg("step %llu: %s, meanwhile %s: %s", (unsigned long long)at,

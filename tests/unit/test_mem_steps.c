@@ -232,13 +232,14 @@ static void pool_trim(void *argument) {
 
 /* ------------------------------------------------------------------- meanwhile */
 
-/* The same call, by the second thread. */
+/* The same call, by the second thread, with a copy of the world from before the call. */
 static step_fn *again_call;
+static struct world again_world;
 
 static void again(void *argument) {
-    struct world *world = argument, other = *world;
-    again_call(&other);
-    world->meanwhile = other.status;
+    struct world *world = argument;
+    again_call(&again_world);
+    world->meanwhile = again_world.status;
 }
 
 static void end_owners(void *argument) {
@@ -305,6 +306,7 @@ static void at_every_step(step_fn *call, step_fn *meanwhile) {
     for (uint64_t at = 1; at < STEPS_MOST; at += FAULT_STEP) {
         struct world world;
         world_prepare(&world, call);
+        again_world = world;
         bool was = step_call(call, meanwhile, &world, at);
         bool reserved = call == narrow_add && world.meanwhile == VRAM_ERR_LIMIT;
         if (!is_allowed(world.status) || !(is_allowed(world.meanwhile) || reserved)) {
