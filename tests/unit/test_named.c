@@ -445,6 +445,49 @@ static void many_threads(void **state) {
     }
 }
 
+/* What another thread could do at the worst moments is done by the log: its first line is the call's
+   own allocation, its second the free of that. What the log does itself is not logged. */
+struct rival {
+    vram_named *named;
+    vram_buffer *buffer; /* of the same name */
+    int lines;
+};
+
+static void rival_acts(void *user, vram_log_level level, const char *text) {
+    struct rival *rival = user;
+    (void)level;
+    if (++rival->lines == 1) {
+        assert_non_null(strstr(text, "alloc: "));
+        assert_ok(vram_named_add(rival->named, "x", 1000, NULL, &rival->buffer));
+    } else if (rival->lines == 2) {
+        assert_non_null(strstr(text, "free: "));
+        assert_ok(vram_buffer_destroy(rival->buffer));
+    }
+}
+
+/* VRAM_OK has a buffer, also if one of its name was made and destroyed during the call. */
+static void made_and_destroyed_meanwhile(void **state) {
+    (void)state;
+    for (int add = 0; add < 2; add++) {
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = pool_of(&rig, VRAM_POOL_TRACKED);
+        struct rival rival = {.named = named_of(&rig, pool, 0)};
+        vram_buffer *buffer = NULL;
+        vram_log_set(rival_acts, &rival, VRAM_LOG_DEBUG);
+        vram_status status = add ? vram_named_add(rival.named, "x", 1000, NULL, &buffer)
+                                 : vram_named_get_or_create(rival.named, "x", 1000, NULL, &buffer);
+        vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+        assert_ok(status);
+        assert_int_equal(rival.lines, 3); /* both acts, and a buffer that was made after them */
+        assert_non_null(buffer);
+        assert_ptr_not_equal(buffer, rival.buffer);
+        assert_int_equal(info_of(rival.named, "x").used_bytes, 1000);
+        assert_int_equal(live_in(pool), 1);
+        assert_ok(vram_named_destroy(rival.named));
+        rig_end_clean(&rig);
+    }
+}
+
 /* ---------------------------------------------------------------------- faults */
 
 /* Whatever fails, what was there before is there, with its contents. */
@@ -625,6 +668,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(limits_of_one, start, nothing_left),
         cmocka_unit_test_setup_teardown(cleanup_of_the_unused, start, nothing_left),
         cmocka_unit_test_setup_teardown(many_threads, start, nothing_left),
+        cmocka_unit_test_setup_teardown(made_and_destroyed_meanwhile, start, nothing_left),
         cmocka_unit_test_setup_teardown(every_call_may_fail, start, nothing_left),
         cmocka_unit_test_setup_teardown(acceptance_18_a_resize_that_fails_changes_nothing, start,
                                         nothing_left),
