@@ -11,11 +11,10 @@
 use std::any::Any;
 use std::mem;
 use std::os::raw::c_void;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{check, made, nanoseconds, Error};
+use crate::error::{check, contained, made, nanoseconds, Error};
 use crate::ffi;
 use crate::pod::Pod;
 use crate::queue::{Point, Queue};
@@ -163,7 +162,8 @@ impl<T: Send + 'static> AsyncResult<T> {
         // SAFETY: a handle of the library, or zeros.
         match unsafe { ffi::vram_async_wait(&self.raw, nanoseconds(time)) } {
             ffi::VRAM_OK => Ok(true),
-            ffi::VRAM_ERR_TIMEOUT => Ok(false),
+            // The wait has ended without a result, or the work itself has failed with a timeout.
+            ffi::VRAM_ERR_TIMEOUT => Ok(self.try_get()?.is_some()),
             failed => Err(Error::from_status(failed)),
         }
     }
@@ -225,8 +225,9 @@ impl<T: Send + 'static> Drop for AsyncResult<T> {
             // SAFETY: a handle of the library, or zeros. Keeps (2).
             match unsafe { ffi::vram_async_poll(&self.raw) } {
                 ffi::VRAM_OK => drop(memory),
-                ffi::VRAM_ERR_TIMEOUT => mem::forget(memory),
-                _ if self.is_ready() => drop(memory),
+                ffi::VRAM_ERR_TIMEOUT | ffi::VRAM_ERR_SHUTDOWN => mem::forget(memory),
+                // Not after NOT_READY: work that has ended since then may have ended with a timeout.
+                failed if failed != ffi::VRAM_ERR_NOT_READY && self.is_ready() => drop(memory),
                 _ => {
                     let release = move |ended: Result<()>| match ended {
                         Err(Error::Timeout(_) | Error::Shutdown(_)) => mem::forget(memory),
@@ -257,7 +258,7 @@ fn then(raw: &ffi::vram_async, call: Call) -> std::result::Result<(), (Error, Bo
 
 unsafe extern "C" fn run_call(user: *mut c_void, status: ffi::vram_status) {
     let call = *Box::from_raw(user.cast::<Call>());
-    let _ = catch_unwind(AssertUnwindSafe(move || call(check(status))));
+    contained(move || call(check(status)));
 }
 
 /// After a failed submission: whether no work of it runs, or will run. Waits for the queue where the status does not

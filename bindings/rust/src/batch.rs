@@ -77,6 +77,7 @@ pub struct Batch {
     pool: Pool,
     queue: Queue,
     kinds: Vec<BufferKind>, // of its buffers
+    given: Vec<Pool>,       // those of buffers that were given: each lasts as long as its buffer
 }
 
 // SAFETY: a handle is a checked number; any call may be made from any thread (vram/base.h).
@@ -127,7 +128,13 @@ impl Batch {
         let raw = made(ptr::null_mut(), |out| unsafe {
             ffi::vram_batch_create(pool.raw(), queue.raw(), ptr::null(), out)
         })?;
-        Ok(Batch { raw, pool: pool.clone(), queue: queue.clone(), kinds: Vec::new() })
+        Ok(Batch {
+            raw,
+            pool: pool.clone(),
+            queue: queue.clone(),
+            kinds: Vec::new(),
+            given: Vec::new(),
+        })
     }
 
     /// Adds buffers, all or none, uploads their contents and waits for that. The number of the first of them.
@@ -180,6 +187,9 @@ impl Batch {
         let index =
             made(0, |index| unsafe { ffi::vram_batch_give(self.raw, buffer.raw(), index) })?;
         buffer.set_owned(false);
+        if !self.given.iter().chain([&self.pool]).any(|pool| pool.raw() == buffer.pool().raw()) {
+            self.given.push(buffer.pool().clone());
+        }
         self.kinds.push(kind);
         Ok(index as usize)
     }

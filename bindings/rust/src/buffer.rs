@@ -116,7 +116,7 @@ pub struct Buffer {
     kind: BufferKind,
     owned: bool, // false: a batch or a scope ends it
     queue: Queue,
-    _pool: Pool,
+    pool: Pool,
 }
 
 // SAFETY: a handle is a checked number; any call may be made from any thread. Contents: see (1) and (2).
@@ -171,7 +171,7 @@ impl Buffer {
         pool: &Pool,
         queue: &Queue,
     ) -> Buffer {
-        Buffer { raw, kind, owned, queue: queue.clone(), _pool: pool.clone() }
+        Buffer { raw, kind, owned, queue: queue.clone(), pool: pool.clone() }
     }
 
     pub(crate) fn set_owned(&mut self, owned: bool) {
@@ -181,6 +181,10 @@ impl Buffer {
     /// The handle, for calls of [`ffi`] that the crate does not wrap.
     pub fn raw(&self) -> *mut ffi::vram_buffer {
         self.raw
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     /// Its home queue, on which all its copies run.

@@ -2,12 +2,11 @@
 //! Opened devices.
 
 use std::os::raw::c_void;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
 use std::sync::Arc;
 
 use crate::context::{Context, DeviceInfo};
-use crate::error::{check, known, made, sized};
+use crate::error::{check, contained, known, made, sized};
 use crate::ffi;
 use crate::limits::Limits;
 use crate::pool::{Pool, PoolOptions, PoolStats, Pressure};
@@ -181,10 +180,11 @@ unsafe impl Sync for OutOfMemoryCallback {}
 impl Drop for OutOfMemoryCallback {
     fn drop(&mut self) {
         // SAFETY: after the removal no other thread is inside. This thread may be, if the callback drops its own
-        // guard: it then holds a reference of its own to the closure. After a timeout one still runs: it keeps it.
+        // guard: it then holds a reference of its own to the closure. After a timeout one still runs, and nothing is
+        // removed while the process ends: then the closure stays.
         unsafe {
             let status = ffi::vram_oom_callback_remove(self.device.raw(), self.id);
-            if status != ffi::VRAM_ERR_TIMEOUT {
+            if !matches!(status, ffi::VRAM_ERR_TIMEOUT | ffi::VRAM_ERR_SHUTDOWN) {
                 drop(Box::from_raw(self.user));
             }
         }
@@ -194,5 +194,5 @@ impl Drop for OutOfMemoryCallback {
 unsafe extern "C" fn call_free_some(user: *mut c_void, event: *const ffi::vram_oom_event) -> u64 {
     let call = (*user.cast::<Callback>()).clone();
     let bytes = (*event).bytes;
-    catch_unwind(AssertUnwindSafe(move || call(bytes))).unwrap_or(0)
+    contained(move || call(bytes)).unwrap_or(0)
 }

@@ -3,8 +3,9 @@
 
 use std::ffi::{CStr, CString};
 use std::fmt;
-use std::mem::{size_of, zeroed};
+use std::mem::{forget, size_of, zeroed};
 use std::os::raw::c_char;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Duration;
 
 use crate::ffi;
@@ -232,6 +233,20 @@ pub(crate) fn known(value: ffi::vram_value) -> Option<u64> {
         Some(value.value)
     } else {
         None
+    }
+}
+
+/// Calls a closure of the program on behalf of the library; None: it panicked. The panic ends here, and so does one of
+/// the destructor of its payload: what that throws in turn is leaked, because its destructor may do the same.
+pub(crate) fn contained<R>(call: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(value) => Some(value),
+        Err(payload) => {
+            if let Err(thrown) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                forget(thrown);
+            }
+            None
+        }
     }
 }
 

@@ -2,11 +2,10 @@
 //! Live blocks of tracked pools, and leaks.
 
 use std::os::raw::c_void;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
 use std::time::Duration;
 
-use crate::error::{array_text, check, sized, text_of, written};
+use crate::error::{array_text, check, contained, sized, text_of, written};
 use crate::ffi;
 use crate::pool::{Pool, ReportFormat};
 use crate::Result;
@@ -69,7 +68,7 @@ impl Pool {
 unsafe extern "C" fn visit_block(user: *mut c_void, block: *const ffi::vram_live_block) -> bool {
     let block = &*block;
     let found = &mut *user.cast::<Vec<LiveBlock>>();
-    catch_unwind(AssertUnwindSafe(|| {
+    contained(|| {
         found.push(LiveBlock {
             id: block.id,
             addr: block.addr,
@@ -79,6 +78,6 @@ unsafe extern "C" fn visit_block(user: *mut c_void, block: *const ffi::vram_live
             tag: text_of(block.tag),
             name: array_text(&block.name),
         });
-    }))
-    .is_ok()
+    })
+    .is_some()
 }

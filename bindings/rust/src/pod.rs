@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What may be copied to a device and back.
 
+use std::alloc::{alloc_zeroed, Layout};
 use std::mem::size_of_val;
 
 /// A type whose values are plain bytes: every pattern of bits is a value, and there is no padding.
@@ -27,16 +28,20 @@ pub(crate) fn bytes_of<T: Pod>(data: &[T]) -> u64 {
     size_of_val(data) as u64
 }
 
-/// Zeros; vectors of them come from the system without being written.
+/// Zeros. Large ones come from the system as they are: no memory is touched, so a size that the library is about to
+/// refuse costs nothing.
 pub(crate) fn zeros<T: Pod>(count: usize) -> crate::Result<Vec<T>> {
-    let mut data: Vec<T> = Vec::new();
-    if data.try_reserve_exact(count).is_err() {
-        return Err(crate::error::host_memory(count.saturating_mul(std::mem::size_of::<T>())));
+    let refused = || crate::error::host_memory(count.saturating_mul(std::mem::size_of::<T>()));
+    let layout = Layout::array::<T>(count).map_err(|_| refused())?;
+    if layout.size() == 0 {
+        return Ok(Vec::new());
     }
-    // SAFETY: there is room for them, and zeros are values of a Pod.
+    // SAFETY: the layout is that of `count` elements and not empty, and zeros are values of a Pod.
     unsafe {
-        data.as_mut_ptr().write_bytes(0, count);
-        data.set_len(count);
+        let data = alloc_zeroed(layout).cast::<T>();
+        if data.is_null() {
+            return Err(refused());
+        }
+        Ok(Vec::from_raw_parts(data, count, count))
     }
-    Ok(data)
 }

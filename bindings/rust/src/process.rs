@@ -3,9 +3,8 @@
 
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_void};
-use std::panic::{catch_unwind, AssertUnwindSafe};
 
-use crate::error::{c_option, c_text, check, made, pointer_of, text_of};
+use crate::error::{c_option, c_text, check, contained, made, pointer_of, text_of};
 use crate::ffi;
 use crate::Result;
 
@@ -77,8 +76,8 @@ unsafe extern "C" fn call_log(user: *mut c_void, level: ffi::vram_log_level, tex
         ffi::VRAM_LOG_INFO => LogLevel::Info,
         _ => LogLevel::Debug,
     };
-    let _ = catch_unwind(AssertUnwindSafe(|| {
+    contained(|| {
         let call = &*user.cast::<LogCall>();
         call(level, &text_of(text));
-    }));
+    });
 }
