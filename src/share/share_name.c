@@ -117,12 +117,16 @@ static bool file_parse(const char *text, struct name_file *file) {
     return true;
 }
 
-/* Whether there is no such file, or one that is no name whatever it says: too long, a pipe, or not
-   ours to read. One such file must not hide all other names. */
+/* Whether there is no such file, or one that is no name whatever it says: too long, a pipe, a
+   socket, a link that leads nowhere, or not ours to read. One such file must not hide all other
+   names. */
 static bool file_is_none(vram_status status) {
-    int64_t code = vr_error_get()->native_code;
-    return status == VRAM_ERR_INVALID ||
-           (status != VRAM_OK && (code == ENOENT || code == EFBIG || code == EACCES));
+    static const int none[] = {ENOENT, EFBIG, EACCES, EPERM, ELOOP, ENOTDIR, ENAMETOOLONG, ENXIO};
+    bool is_none = status == VRAM_ERR_INVALID;
+    for (size_t i = 0; i < sizeof none / sizeof none[0] && status != VRAM_OK && !is_none; i++) {
+        is_none = vr_error_get()->native_code == none[i];
+    }
+    return is_none;
 }
 
 /* VRAM_OK with *found false: there is no such file, or it is not a name. */

@@ -62,6 +62,19 @@ static void servers_start(void) {
 
 /* ---------------------------------------------------------------------- loop */
 
+/* Whether a user may open any of the exports. Another one could connect all the same, since a socket
+   is open to all once an export names a user. */
+static bool user_is_known(struct vr_share_server *server, uint32_t user) {
+    bool known = user == vr_os_user();
+    vr_mutex_lock(&vr_share_lock);
+    for (uint32_t i = 0; i < server->slot_count && !known; i++) {
+        const struct vr_share *share = server->slots[i];
+        known = share && share->export_state.user_allowed && share->export_state.user == user;
+    }
+    vr_mutex_unlock(&vr_share_lock);
+    return known;
+}
+
 static bool connection_accept(struct vr_share_server *server) {
     int fd;
     vram_status status = vr_os_socket_accept(server->listener, &fd);
@@ -74,6 +87,9 @@ static bool connection_accept(struct vr_share_server *server) {
     }
     struct vr_os_peer peer;
     status = vr_os_socket_peer(fd, &peer);
+    if (status == VRAM_OK && !user_is_known(server, peer.user)) {
+        status = VRAM_ERR_BUSY; /* and takes no place from those who are */
+    }
     struct vr_connection *connection =
         status == VRAM_OK ? vr_mem_alloc(1, sizeof *connection, "vram_share_export") : NULL;
     if (!connection) {

@@ -11,8 +11,12 @@
 #include "base/memory.h"
 #include "fault_step.h"
 #include "nothing_left.h"
+#include "share/share_wire.h"
 #include "system_call.h"
 #include "vram/sim.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
 
 static struct share_world owner, reader;
 static vram_addr block;
@@ -227,6 +231,36 @@ static void peers_of_another_user(void **state) {
     worlds_close();
 }
 
+/* Once an export names a user, anybody can connect. Who may open nothing is refused at once, before
+   asking, and so cannot take the places of others. */
+static void users_without_an_export_are_not_kept(void **state) {
+    vram_share *share;
+    vram_share_token token;
+    struct vr_share_ticket ticket;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    uint8_t refusal[VR_WIRE_HEADER_BYTES];
+    vram_share_options named = {
+        .size = sizeof named, .flags = VRAM_SHARE_USER, .user = (uint32_t)geteuid() + 2};
+    (void)state;
+    worlds_open();
+    assert_ok(vram_share_export(&block, 1, &named, &share));
+    assert_ok(vram_share_token_get(share, &token));
+    assert_ok(vr_share_token_read(&token, &ticket));
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/vram-s-%016llx%08llx", share_dir,
+             (unsigned long long)ticket.server[0], (unsigned long long)ticket.server[1]);
+    system_call.peer = seems_of_another_user;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int connected = connect(fd, (struct sockaddr *)&address, sizeof address);
+    ssize_t got = read(fd, refusal, sizeof refusal); /* nothing if it is only dropped, later */
+    system_call.peer = NULL;
+    close(fd);
+    assert_int_equal(connected, 0);
+    assert_int_equal(got, sizeof refusal);
+    assert_int_equal(refusal[5], VR_WIRE_REFUSED);
+    assert_ok(vram_share_close(share));
+    worlds_close();
+}
+
 /* ---------------------------------------------------------------------- names */
 
 static void file_plant(const char *name, const char *text) {
@@ -301,8 +335,12 @@ static int edges_end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(no_handles_are_left), /* before a slot of a share is free */
-        TEST(every_system_call_fails), TEST(every_allocation_fails), TEST(every_driver_call_fails),
-        TEST(peers_of_another_user),   TEST(names_of_all_kinds),
+        TEST(every_system_call_fails),
+        TEST(every_allocation_fails),
+        TEST(every_driver_call_fails),
+        TEST(peers_of_another_user),
+        TEST(users_without_an_export_are_not_kept),
+        TEST(names_of_all_kinds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -397,6 +397,41 @@ static void descriptors_may_be_used_up(void **state) {
 
 /* ---------------------------------------------------------------------- folders */
 
+/* A user who is named in an export may own the directory. A link that this user puts in place of
+   the socket changes the mode of no other file. */
+static void a_link_in_place_of_the_socket(void **state) {
+    (void)state;
+    struct share_world world;
+    vram_share *share, *second = NULL;
+    vram_share_token token;
+    struct vr_share_ticket ticket;
+    struct stat about;
+    char path[80], secret[64];
+    vram_share_options options = {
+        .size = sizeof options, .flags = VRAM_SHARE_USER, .user = (uint32_t)geteuid() + 1};
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    vram_addr addr = share_block(&world, MIB, PATTERN);
+    assert_ok(vram_share_export(&addr, 1, &options, &share));
+    assert_ok(vram_share_token_get(share, &token));
+    assert_ok(vr_share_token_read(&token, &ticket));
+    snprintf(path, sizeof path, "%s/vram-s-%016llx%08llx", share_dir,
+             (unsigned long long)ticket.server[0], (unsigned long long)ticket.server[1]);
+    snprintf(secret, sizeof secret, "%s/secret", share_dir);
+    close(open(secret, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0666);
+    for (int hard = 0; hard < 2; hard++) {
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(hard ? link(secret, path) : symlink(secret, path), 0);
+        assert_int_equal(vram_share_export(&addr, 1, &options, &second), VRAM_ERR_IO);
+        assert_int_equal(stat(secret, &about), 0);
+        assert_int_equal(about.st_mode & 0777, 0600);
+    }
+    assert_null(second);
+    assert_ok(vram_share_close(share));
+    share_world_close(&world);
+}
+
 static void folders_that_others_can_write_are_refused(void **state) {
     (void)state;
     struct share_world world;
@@ -635,6 +670,7 @@ int main(void) {
         TEST(a_server_that_lies_is_found_out),
         TEST(wrong_descriptors_are_refused),
         TEST(descriptors_may_be_used_up),
+        TEST(a_link_in_place_of_the_socket),
         TEST(folders_that_others_can_write_are_refused),
         TEST(every_allocation_may_fail),
         TEST(every_system_call_may_fail),

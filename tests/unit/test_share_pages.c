@@ -212,6 +212,7 @@ static void readers_are_reported(void **state) {
    is no error. */
 static void planted_files_hide_no_name(void **state) {
     (void)state;
+    static const char *const links[][2] = {{"loop", "vram-n-loop"}, {"file", "/dev/null/x"}};
     char path[64], large[2000];
     vram_share_name names[4];
     uint32_t count = 4;
@@ -224,6 +225,12 @@ static void planted_files_hide_no_name(void **state) {
     int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(write(file, large, sizeof large), sizeof large);
     close(file);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/vram-n-%s", share_dir, links[i][0]);
+        assert_int_equal(symlink(links[i][1], path), 0);
+    }
+    snprintf(path, sizeof path, "%s/vram-n-socket", share_dir);
+    assert_int_equal(mknod(path, S_IFSOCK | 0600, 0), 0);
     snprintf(path, sizeof path, "%s/vram-n-folder", share_dir);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(vram_share_publish(stage.share, "", NULL), VRAM_ERR_INVALID);
@@ -234,6 +241,10 @@ static void planted_files_hide_no_name(void **state) {
     assert_string_equal(vram_error_get()->text, before.text);
     assert_string_equal(names[0].name, "weights");
     rmdir(path);
+    stage_close(&stage);
+    stage_open(&stage, "host", VRAM_POOL_SHAREABLE, 4096);
+    stage_share(&stage, 0, 0);
+    assert_ok(vram_share_publish(stage.share, "loop", NULL)); /* what is no name is replaced */
     stage_close(&stage);
 }
 

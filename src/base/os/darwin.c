@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/sysctl.h>
 #include <sys/un.h>
 #include <time.h>
@@ -252,6 +253,10 @@ int vr_os_event_pair(int fds[2]) {
 }
 
 /* -------------------------------------------------------------- unix_socket.h */
+
+int vr_os_socket_mode(const char *path, uint32_t mode) {
+    return fchmodat(AT_FDCWD, path, (mode_t)mode, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+}
 
 vram_status vr_os_socket_peer(int fd, struct vr_os_peer *peer) {
     uid_t user;

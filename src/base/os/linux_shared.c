@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* --------------------------------------------------------------- sealed files */
 
@@ -62,6 +63,26 @@ vram_status vr_os_shared_reopen(int fd, bool read_only, int *out) {
 }
 
 /* -------------------------------------------------------------- unix_socket.h */
+
+/* The file is opened without its contents, so that what is examined is what is changed. */
+int vr_os_socket_mode(const char *path, uint32_t mode) {
+    char name[40];
+    struct stat about;
+    int error = 0, fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return errno;
+    }
+    if (fstat(fd, &about) != 0) { /* untaken */
+        error = errno;
+    } else if (!S_ISSOCK(about.st_mode) || about.st_uid != geteuid()) {
+        error = ENOTSOCK;
+    } else if ((about.st_mode & 0777) != mode) {
+        snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+        error = chmod(name, mode) == 0 ? 0 : errno;
+    }
+    vr_os_file_close(fd);
+    return error;
+}
 
 vram_status vr_os_socket_peer(int fd, struct vr_os_peer *peer) {
     struct ucred found;

@@ -45,6 +45,10 @@ void vr_os_source_at(uint64_t pc, uint64_t module, struct vr_code_source *source
 /* Two descriptors for one event, as vr_os_event_open. Returns an errno. */
 int vr_os_event_pair(int fds[2]);
 
+/* Sets the mode of a socket of this user in the file system, and of nothing else: in a directory of
+   another user the path may have become a link. Returns an errno, ENOTSOCK for another file. */
+int vr_os_socket_mode(const char *path, uint32_t mode);
+
 /* Names the calling thread. */
 void vr_os_thread_name(const char *name);
 

@@ -67,6 +67,12 @@ static vram_status socket_begin(const char *path, struct sockaddr_un *address, i
     return *fd < 0 ? vr_os_error(error, "socket", 0) : VRAM_OK;
 }
 
+/* A path that is no socket any more is the fault of the directory. */
+static vram_status mode_error(int error) {
+    return error == ENOTSOCK ? vr_os_error_as(VRAM_ERR_IO, error, "chmod", 0)
+                             : vr_os_error(error, "chmod", 0);
+}
+
 vram_status vr_os_socket_listen(const char *path, int *fd) {
     VR_UNCANCELLED;
     struct sockaddr_un address;
@@ -80,7 +86,7 @@ vram_status vr_os_socket_listen(const char *path, int *fd) {
     error = bind(got, (struct sockaddr *)&address, sizeof address) == 0 ? 0 : errno;
     if (!error) {
         call = "chmod";
-        error = chmod(path, 0600) == 0 ? 0 : errno;
+        error = vr_os_socket_mode(path, 0600);
         if (!error) {
             call = "listen";
             error = listen(got, BACKLOG) == 0 ? 0 : errno;
@@ -99,8 +105,8 @@ vram_status vr_os_socket_listen(const char *path, int *fd) {
 
 vram_status vr_os_socket_admit(const char *path) {
     int error = vr_os_fault();
-    error = error || chmod(path, 0666) == 0 ? error : errno;
-    return error ? vr_os_error(error, "chmod", 0) : VRAM_OK;
+    error = error ? error : vr_os_socket_mode(path, 0666);
+    return error ? mode_error(error) : VRAM_OK;
 }
 
 vram_status vr_os_socket_accept(int listener, int *fd) {
