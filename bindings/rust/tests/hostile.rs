@@ -5,7 +5,7 @@ mod world;
 
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use vram::*;
 use world::{everywhere, world};
@@ -95,4 +95,44 @@ fn refused_shapes_take_no_memory() {
     let nearest = scheduler.nearest(&[1.0], &[1.0], 1, compute::Metric::L2, 1 << 26);
     assert!(matches!(nearest, Err(Error::Invalid(_))));
     assert!(resident() - before < 256 << 10, "{before} and then {} KiB", resident());
+}
+
+/// While the process ends, nothing is removed, and another thread may still be inside: the closure stays. In a process
+/// of its own, which this test starts.
+#[test]
+fn a_callback_is_kept_while_the_process_ends() {
+    const CHILD: &str = "RUST_TEST_ENDS";
+    static GUARD: Mutex<Option<OutOfMemoryCallback>> = Mutex::new(None);
+    struct Captured;
+    impl Drop for Captured {
+        fn drop(&mut self) {
+            eprintln!("the closure is gone");
+        }
+    }
+    extern "C" fn at_exit() {
+        drop(GUARD.lock().expect("no panic").take().expect("a guard"));
+        eprintln!("the guard is gone");
+    }
+    extern "C" {
+        fn atexit(call: extern "C" fn()) -> i32;
+    }
+    if std::env::var_os(CHILD).is_some() {
+        // SAFETY: a function of the C library; registered before the library's own, it is called after them.
+        assert_eq!(unsafe { atexit(at_exit) }, 0);
+        let w = world("host", "");
+        let captured = Captured;
+        let guard = w.device.on_out_of_memory(move |_| {
+            let _ = &captured;
+            0
+        });
+        *GUARD.lock().expect("no panic") = Some(guard.expect("a callback"));
+        return;
+    }
+    let program = std::env::current_exe().expect("this program");
+    let mut child = std::process::Command::new(program);
+    child.args(["--exact", "a_callback_is_kept_while_the_process_ends", "--nocapture"]);
+    let output = child.env(CHILD, "1").output().expect("a child");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("the guard is gone"), "{said}");
+    assert!(!said.contains("the closure is gone"), "{said}");
 }
