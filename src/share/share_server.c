@@ -62,8 +62,8 @@ static void servers_start(void) {
 
 /* ---------------------------------------------------------------------- loop */
 
-/* Whether a user may open any of the exports. Another one could connect all the same, since a socket
-   is open to all once an export names a user. */
+/* Whether a user may open any of the exports. Any other could connect, too: a socket is open to all
+   once an export names a user. */
 static bool user_is_known(struct vr_share_server *server, uint32_t user) {
     bool known = user == vr_os_user();
     vr_mutex_lock(&vr_share_lock);

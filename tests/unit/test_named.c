@@ -445,8 +445,8 @@ static void many_threads(void **state) {
     }
 }
 
-/* What another thread could do at the worst moments is done by the log: its first line is the call's
-   own allocation, its second the free of that. What the log does itself is not logged. */
+/* The log does what another thread could do at the worst moments: its first line is the call's own
+   allocation, its second the free of that. What the log does itself is not logged. */
 struct rival {
     vram_named *named;
     vram_buffer *buffer; /* of the same name */
