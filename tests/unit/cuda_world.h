@@ -31,6 +31,8 @@
 #define WORLD_ENTRIES hip_entries
 #define WORLD_DIALECT vr_hip_dialect
 #define WORLD_FORMAT  VRAM_KERNEL_HSACO
+#define WORLD_UPLOAD  "hipMemcpyHtoDAsync"
+#define WORLD_ENTERS  "hipGetDevice"
 #define WORLD_INDEX   1    /* not the device that is current at first */
 #define WORLD_TRIES   true /* opening a device tries what it promises */
 #else
@@ -42,6 +44,8 @@
 #define WORLD_ENTRIES cuda_entries
 #define WORLD_DIALECT vr_cuda_dialect
 #define WORLD_FORMAT  VRAM_KERNEL_PTX
+#define WORLD_UPLOAD  "cuMemcpyHtoDAsync"
+#define WORLD_ENTERS  "cuCtxPushCurrent"
 #define WORLD_INDEX   0
 #define WORLD_TRIES   false
 #endif

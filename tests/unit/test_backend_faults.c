@@ -4,17 +4,15 @@
  * an allocation, a record that outlives its object, or a call of the system. The same program is
  * built for several backends; the calls of their drivers fail in tests of their own.
  */
-#include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
-#include "base/stable.h"
 #include "unit/fault_step.h"
+#include "unit/record_fault.h"
 #include "vram/vram.h"
 
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,20 +20,6 @@
 #include <cmocka.h>
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };
-
-/* ------------------------------------------------------------------- records */
-
-static atomic_uint records_taken, record_fails_at;
-
-void *__real_vr_stable_take(struct vr_stable *stable, const char *operation);
-void *__wrap_vr_stable_take(struct vr_stable *stable, const char *operation);
-void *__wrap_vr_stable_take(struct vr_stable *stable, const char *operation) {
-    if (atomic_fetch_add(&records_taken, 1) + 1 == atomic_load(&record_fails_at)) {
-        (void)vr_error_set(VRAM_ERR_HOST_MEMORY, "os", operation, ENOMEM, "no pages for metadata");
-        return NULL;
-    }
-    return __real_vr_stable_take(stable, operation);
-}
 
 /* ---------------------------------------------------------------------- a life */
 
@@ -161,14 +145,13 @@ static void every_record_fails(void **state) {
     if (!backend_is_here()) {
         skip();
     }
-    atomic_store(&records_taken, 0);
+    record_fail_at(0);
     assert_int_equal(life_whole(), VRAM_OK);
     unsigned taken = atomic_load(&records_taken);
     for (unsigned nth = 1; nth <= taken; nth += FAULT_STEP) {
-        atomic_store(&records_taken, 0);
-        atomic_store(&record_fails_at, nth);
+        record_fail_at(nth);
         vram_status status = life_whole();
-        atomic_store(&record_fails_at, 0);
+        record_fail_at(0);
         assert_true(status == VRAM_OK || status == VRAM_ERR_HOST_MEMORY ||
                     status == VRAM_ERR_NO_DEVICE);
     }

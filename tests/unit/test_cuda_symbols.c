@@ -70,8 +70,46 @@ static void copy_letters(struct vr_queue *queue, vram_addr addr, bool by_driver)
     assert_string_equal(letters, by_driver ? "lbr" : "");
 }
 
+/* Hints for managed memory may be ignored, and are by a driver that lacks the calls. */
+static void hint(struct vr_queue *queue) {
+    const struct vr_managed_ops *managed = queue->device->managed;
+    vram_addr addr;
+    if (!managed) {
+        return;
+    }
+    assert_int_equal(managed->alloc(queue->device, PAGE, &addr), VRAM_OK);
+    assert_int_equal(managed->prefetch(queue, addr, PAGE, VRAM_TARGET_HOST), VRAM_OK);
+    assert_int_equal(
+        managed->advise(queue->device, addr, PAGE, VRAM_ADVICE_READ_MOSTLY, VRAM_TARGET_HOST),
+        VRAM_OK);
+    settle(queue);
+    assert_int_equal(managed->free(queue->device, addr, PAGE), VRAM_OK);
+}
+
+/* Memory of the program's that is page-locked where it lies, and what is known of it. */
+static void lock_pages(struct vr_queue *queue, const char *without) {
+    static _Alignas(1 << 16) char pages[1 << 16];
+    struct vr_device *device = queue->device;
+    bool registers = strcmp(without, "registration") != 0;
+    bool tells = strcmp(without, "pinned_flags") != 0;
+    vram_addr host = (uintptr_t)pages, addr = take_memory(device, GRANULE);
+    vram_value pinned = {0, false};
+    assert_int_equal(device->pinned->register_pages(device, host, sizeof pages),
+                     registers ? VRAM_OK : VRAM_ERR_UNSUPPORTED);
+    assert_int_equal(device->pinned->check(device, host, &pinned), VRAM_OK);
+    assert_int_equal(pinned.known, tells);
+    assert_int_equal(pinned.value, tells && registers);
+    fake->refuse(WORLD_UPLOAD, 1, VR_CU_INVALID_VALUE, false); /* all pages are alike: no retry */
+    assert_int_equal(device->queue_ops->upload(queue, addr, pages, sizeof pages), VRAM_ERR_INVALID);
+    fake->refuse(NULL, 0, 0, false);
+    if (registers) {
+        assert_int_equal(device->pinned->unregister_pages(device, host, sizeof pages), VRAM_OK);
+    }
+    give_memory(device, addr, GRANULE);
+}
+
 /* Uses everything that must work whatever optional symbol is absent. */
-static void smoke(struct vr_backend *backend, bool rows) {
+static void smoke(struct vr_backend *backend, const char *without) {
     struct vr_device device;
     struct vr_queue first, second;
     char text[8] = "";
@@ -85,7 +123,9 @@ static void smoke(struct vr_backend *backend, bool rows) {
     assert_int_equal(device.queue_ops->download(&second, text, addr, 8), VRAM_OK);
     settle(&second);
     assert_string_equal(text, "libvram");
-    copy_letters(&first, addr, rows);
+    copy_letters(&first, addr, strcmp(without, "copies of rows") != 0);
+    hint(&first);
+    lock_pages(&first, without);
     assert_int_equal(device.queue_ops->poll(&first), VRAM_OK);
     end_queue(&second);
     end_queue(&first);
@@ -122,7 +162,7 @@ static void use_variant(const struct driver_entry *entry, const char *path, bool
     if (without) {
         assert_without(&info, entry);
     }
-    smoke(&backend, !without || strcmp(entry->without, "copies of rows") != 0);
+    smoke(&backend, without ? entry->without : "");
     backend.ops->stop(&backend);
     assert_int_equal(live_total(), 0);
     assert_clean();

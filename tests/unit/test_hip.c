@@ -5,6 +5,8 @@
  */
 #include "unit/cuda_world.h"
 
+enum { HIP_DEINITIALIZED = 4 };
+
 /* ----------------------------------------------------------------- starting */
 
 static void its_version_says_that_no_hardware_was_seen(void **state) {
@@ -95,6 +97,21 @@ static void an_error_of_the_programs_stays_to_be_read(void **state) {
     vram_addr addr = take_memory(&world->device, GRANULE);
     give_memory(&world->device, addr, GRANULE);
     assert_int_equal(fake->last_error(), VR_CU_INVALID_VALUE);
+}
+
+/* Also where the library did not even get to its device. */
+static void an_error_of_the_programs_outlives_a_refused_device(void **state) {
+    struct world *world = *state;
+    alloc_fn *alloc = NULL;
+    vr_cu_addr own;
+    vram_addr addr = 7;
+    void *found = symbol("hipMalloc");
+    memcpy(&alloc, &found, sizeof alloc);
+    assert_int_equal(alloc(&own, 0), VR_CU_INVALID_VALUE);
+    fake->refuse("hipGetDevice", 1, VR_CU_INVALID_DEVICE, false);
+    assert_int_equal(world->device.ops->alloc(&world->device, GRANULE, &addr), VRAM_ERR_INVALID);
+    assert_int_equal(addr, 7);
+    assert_int_not_equal(fake->last_error(), 0);
 }
 
 static void streams_of_another_device_are_not_adopted(void **state) {
@@ -224,6 +241,97 @@ static void a_device_lost_in_its_trial_is_not_opened(void **state) {
     fake->reset();
 }
 
+static void describe_again(struct world *world) {
+    world->device = (struct vr_device){.backend = &world->backend, .info.backend = "hip"};
+    assert_int_equal(world->backend.ops->describe(&world->backend, 0, &world->device.info), 0);
+}
+
+/* The runtime ends, or the device is lost, while a trial waits for its word. */
+static void a_trial_does_not_wait_for_what_has_ended(void **state) {
+    static const struct {
+        vr_cu_result code;
+        vram_status status;
+    } cases[] = {{HIP_DEINITIALIZED, VRAM_ERR_SHUTDOWN},
+                 {VR_CU_ILLEGAL_ADDRESS, VRAM_ERR_DEVICE_LOST}};
+    struct world *world = *state;
+    close_device(&world->device);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        describe_again(world);
+        fake->hold(true);
+        fake->refuse("any", 200, cases[i].code, true); /* it polls by then */
+        assert_int_equal(world->backend.ops->device_open(&world->device), cases[i].status);
+        fake->refuse(NULL, 0, 0, false);
+        fake->hold(false);
+        assert_null(world->device.impl);
+        fake->reset();
+        world->backend.ops->stop(&world->backend);
+        start_backend(&world->backend);
+    }
+}
+
+/* ------------------------------------------------ every call of the trials */
+
+static void assert_trial_answer(vr_cu_result code, vram_status status) {
+    if (status == VRAM_OK) { /* what was refused is not needed, or goes another way */
+        return;
+    }
+    bool ended = status == VRAM_ERR_DEVICE_LOST || status == VRAM_ERR_SHUTDOWN;
+    switch ((int)code) {
+    case VR_CU_OUT_OF_MEMORY:
+        assert_true(status == VRAM_ERR_DEVICE_MEMORY || status == VRAM_ERR_HOST_MEMORY);
+        break;
+    case HIP_DEINITIALIZED:
+        assert_int_equal(status, VRAM_ERR_SHUTDOWN);
+        break;
+    case VR_CU_ILLEGAL_ADDRESS:
+        assert_int_equal(status, VRAM_ERR_DEVICE_LOST);
+        break;
+    default:
+        assert_false(ended);
+    }
+}
+
+/* Opens the device while its n-th call, or all from it on, answer `code`; whether it made so many.
+   A device that opens works. What a runtime refused to take back is forgotten with it. */
+static bool open_failing(struct world *world, uint64_t nth, vr_cu_result code, bool for_ever) {
+    start_backend(&world->backend);
+    describe_again(world);
+    fake->refuse("any", nth, code, for_ever);
+    vram_status status = world->backend.ops->device_open(&world->device);
+    bool struck = fake->struck() > 0;
+    fake->refuse(NULL, 0, 0, false);
+    assert_trial_answer(code, status);
+    assert_true(struck || status == VRAM_OK);
+    assert_int_equal(!world->device.impl, status != VRAM_OK);
+    if (status == VRAM_OK) {
+        assert_usable(&world->device);
+        close_device(&world->device);
+    }
+    world->backend.ops->stop(&world->backend);
+    fake->reset();
+    assert_int_equal(vr_mem_live_blocks(), world->blocks_before);
+    return struck;
+}
+
+static void every_call_of_the_trials_fails(void **state) {
+    static const vr_cu_result codes[] = {VR_CU_INVALID_VALUE, VR_CU_OUT_OF_MEMORY,
+                                         HIP_DEINITIALIZED, VR_CU_ILLEGAL_ADDRESS};
+    struct world *world = *state;
+    uint64_t runs = 0;
+    close_device(&world->device);
+    world->backend.ops->stop(&world->backend);
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        for (int for_ever = 0; for_ever < 2; for_ever++) {
+            for (uint64_t nth = 1; open_failing(world, nth, codes[i], for_ever); nth++) {
+                runs++;
+            }
+        }
+    }
+    print_message("%llu runs\n", (unsigned long long)runs);
+    assert_true(runs > 200);
+    start_backend(&world->backend);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(its_version_says_that_no_hardware_was_seen),
@@ -231,6 +339,7 @@ int main(void) {
         HERE(the_current_device_is_left_alone),
         HERE(a_failure_of_ours_is_not_the_programs),
         HERE(an_error_of_the_programs_stays_to_be_read),
+        HERE(an_error_of_the_programs_outlives_a_refused_device),
         HERE(streams_of_another_device_are_not_adopted),
         HERE(a_device_that_keeps_its_promises_has_all),
         HERE(words_that_streams_do_not_write),
@@ -240,6 +349,8 @@ int main(void) {
         HERE(a_full_device_is_believed),
         HERE(a_device_without_time_is_not_opened),
         HERE(a_device_lost_in_its_trial_is_not_opened),
+        HERE(a_trial_does_not_wait_for_what_has_ended),
+        HERE(every_call_of_the_trials_fails),
     };
     return cmocka_run_group_tests_name("hip", tests, NULL, NULL);
 }

@@ -48,20 +48,6 @@ static void seed(unsigned char *bytes, size_t count, unsigned start) {
 
 /* ----------------------------------------------------------------- starting */
 
-/* Starts with what the shim pretends; the backend must be absent, and its reason say `why`. */
-static void assert_absent(vram_status status, const char *why) {
-    struct vr_backend backend;
-    uint64_t blocks = vr_mem_live_blocks();
-    assert_int_equal(start_backend(&backend, NULL), status);
-    assert_null(backend.impl);
-    if (!strstr(vram_error_get()->text, why)) {
-        fail_msg("\"%s\" does not say \"%s\"", vram_error_get()->text, why);
-    }
-    assert_int_equal(vr_mem_live_blocks(), blocks);
-    assert_int_equal(shim->live(), 0);
-    shim->reset();
-}
-
 static void what_will_not_do_is_left_out_with_its_reason(void **state) {
     (void)state;
     shim->pretence.loader_version = VR_VK_VERSION(1, 1);

@@ -4,6 +4,7 @@
  * the public API. The program submits to the same VkQueue from another thread meanwhile; the lock
  * that it gave is what keeps the two apart, and the test sees that it is held.
  */
+#include "unit/record_fault.h"
 #include "unit/vulkan_world.h"
 
 #include "vram/vram.h"
@@ -117,10 +118,14 @@ static vram_status create(const struct vram_vulkan_adoption *adoption, vram_cont
 
 static void bad_adoptions_are_refused(void **state) {
     vram_context *canary = (vram_context *)(uintptr_t)7, *context = canary;
-    struct vram_vulkan_adoption cases[9];
+    struct {
+        struct vram_vulkan_adoption known;
+        unsigned char later;
+    } longer = {.known = adoption_of(), .later = 1};
+    struct vram_vulkan_adoption cases[11];
     struct vram_vulkan_queue none, half, family;
     (void)state;
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 11; i++) {
         cases[i] = adoption_of();
     }
     none = half = family = queue_given;
@@ -136,7 +141,9 @@ static void bad_adoptions_are_refused(void **state) {
     cases[6].queues = &none;
     cases[7].queues = &half;
     cases[8].queues = &family;
-    for (int i = 0; i < 9; i++) {
+    cases[9].queue_count = 0;
+    cases[10].size = 1 << 20;
+    for (int i = 0; i < 11; i++) {
         assert_int_equal(create(&cases[i], &context), VRAM_ERR_INVALID);
         assert_non_null(strstr(vram_error_get()->text, "vram_context_options.vulkan"));
         assert_ptr_equal(context, canary);
@@ -145,6 +152,134 @@ static void bad_adoptions_are_refused(void **state) {
     shim->pretence.no_timeline = true;
     assert_int_equal(create(&good, &context), VRAM_ERR_INVALID);
     shim->pretence.no_timeline = false;
+    longer.known.size = sizeof longer;
+    assert_int_equal(create(&longer.known, &context), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "does not know"));
+    assert_ptr_equal(context, canary);
+}
+
+/* The context is there, and tells why it has no device. */
+static void assert_no_driver(const struct vram_vulkan_adoption *adoption, const char *why) {
+    vram_backend_info info = {.size = sizeof info};
+    vram_context *context;
+    assert_int_equal(create(adoption, &context), VRAM_OK);
+    assert_int_equal(vram_device_count(context), 0);
+    for (uint32_t i = 0; !info.name || strcmp(info.name, "vulkan") != 0; i++) {
+        assert_int_equal(vram_backend_info_get(context, i, &info), VRAM_OK);
+    }
+    assert_false(info.present);
+    assert_non_null(strstr(info.reason, why));
+    vram_context_destroy(context);
+}
+
+static void adoptions_fail_with_the_driver(void **state) {
+    vram_context *context = NULL;
+    vram_device *device = NULL;
+    (void)state;
+    struct vram_vulkan_adoption adoption = adoption_of();
+    shim->hide("vkGetPhysicalDeviceFeatures2");
+    assert_no_driver(&adoption, "vkGetPhysicalDeviceFeatures2");
+    shim->hide("vkCmdFillBuffer");
+    assert_int_equal(create(&adoption, &context), VRAM_OK);
+    assert_int_equal(vram_device_open(context, 0, &device), VRAM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vram_error_get()->text, "vkCmdFillBuffer"));
+    vram_context_destroy(context);
+    shim->hide(NULL);
+    shim->refuse("vkEnumerateDeviceExtensionProperties", 1, VR_VK_OUT_OF_HOST_MEMORY, false);
+    assert_int_equal(create(&adoption, &context), VRAM_ERR_HOST_MEMORY);
+    assert_int_equal(shim->struck(), 1);
+    shim->refuse(NULL, 0, 0, false);
+    vram_status status = VRAM_ERR_HOST_MEMORY;
+    uint64_t nth = 0;
+    for (; status != VRAM_OK; vram_context_destroy(context)) {
+        context = NULL;
+        vr_mem_fail_at(++nth, false);
+        status = create(&adoption, &context);
+        vr_mem_fail_at(0, false);
+        assert_true(status == VRAM_OK || status == VRAM_ERR_HOST_MEMORY);
+    }
+    assert_true(nth > 3);
+}
+
+/* Without get_proc the functions are those of the option vulkan_library. */
+static void functions_come_from_the_loader(void **state) {
+    struct vram_vulkan_adoption adoption = adoption_of();
+    vram_context *context;
+    (void)state;
+    adoption.get_proc = NULL;
+    assert_int_equal(create(&adoption, &context), VRAM_OK);
+    assert_int_equal(vram_device_count(context), 1);
+    vram_context_destroy(context);
+    assert_int_equal(vram_option_set("vulkan_library", "/nonexistent/libvulkan.so.1"), VRAM_OK);
+    assert_no_driver(&adoption, "/nonexistent/libvulkan.so.1");
+    assert_int_equal(vram_option_set("vulkan_library", SHIM_VULKAN_PATH), VRAM_OK);
+}
+
+/* Kernels need addresses: of the device, and of a program that has enabled them. */
+static void kernels_need_addresses_of_both(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct vram_vulkan_adoption adoption = adoption_of();
+        vram_device_info info = {.size = sizeof info};
+        vram_context *context;
+        adoption.addresses = i;
+        shim->pretence.no_addresses = i;
+        assert_int_equal(create(&adoption, &context), VRAM_OK);
+        assert_int_equal(vram_device_info_get(context, 0, &info), VRAM_OK);
+        assert_false(info.caps & VRAM_CAP_KERNELS);
+        vram_context_destroy(context);
+        shim->pretence.no_addresses = false;
+    }
+}
+
+/* A program may give queues that copy only; a queue of the library's takes one that computes. */
+static void queues_of_several_families_are_adopted(void **state) {
+    static const struct vr_vk_family families[] = {{.flags = VR_VK_QUEUE_TRANSFER, .count = 1},
+                                                   {.flags = 8, .count = 1}, /* binds memory */
+                                                   {.flags = VR_VK_QUEUE_COMPUTE, .count = 2}};
+    static const uint32_t of[] = {0, 2, 2};
+    struct vram_vulkan_adoption adoption = adoption_of();
+    struct vram_vulkan_queue queues[3];
+    struct vr_backend backend;
+    struct vr_device device;
+    struct vr_queue made[3], copies;
+    struct vram_context_options options = {.size = sizeof options, .vulkan = &adoption};
+    const struct vram_launch launch = {.size = sizeof launch};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        queues[i] = queue_given;
+        queues[i].family = of[i];
+    }
+    adoption.queues = queues;
+    adoption.queue_count = 3;
+    shim->pretence.families = families;
+    shim->pretence.family_count = 3;
+    assert_int_equal(start_backend(&backend, &options), VRAM_OK);
+    assert_int_equal(open_device(&backend, &device), VRAM_OK);
+    const struct vr_vulkan_device *impl = device.impl;
+    for (int i = 0; i < 3; i++) { /* the second, the third, the second */
+        make_queue(&device, &made[i]);
+        const struct vr_vulkan_queue *queue = made[i].impl;
+        assert_ptr_equal(queue->native_queue, &impl->native_queues[1 + i % 2]);
+    }
+    copies = (struct vr_queue){.device = &device, .native = program.queue, .adopted = true};
+    assert_int_equal(device.queue_ops->adopt(&copies), VRAM_OK); /* the first of that handle */
+    assert_int_equal(device.kernel->launch(&copies, NULL, &launch), VRAM_ERR_UNSUPPORTED);
+    vram_addr addr = 0; /* a buffer of three families */
+    assert_int_equal(device.ops->alloc(&device, GRANULE, &addr), VRAM_OK);
+    assert_int_equal(device.queue_ops->fill(&made[0], addr, 1, 1, 8), VRAM_OK);
+    assert_int_equal(finish(&made[0]), VRAM_OK);
+    assert_int_equal(device.ops->free(&device, addr, GRANULE), VRAM_OK);
+    device.queue_ops->destroy(&copies);
+    for (int i = 0; i < 3; i++) {
+        device.queue_ops->destroy(&made[i]);
+    }
+    device.ops->close(&device);
+    backend.ops->stop(&backend);
+    queues[2].family = 1;
+    assert_int_equal(start_backend(&backend, &options), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "copies nothing"));
+    shim->pretence.families = NULL;
 }
 
 static void adopted_devices_work(void **state) {
@@ -159,10 +294,11 @@ static void adopted_devices_work(void **state) {
     void *handle = NULL;
     (void)state;
     int64_t live = shim->live();
+    uint64_t devices = shim->calls("vkCreateDevice");
     assert_int_equal(create(&adoption, &context), VRAM_OK);
     assert_int_equal(vram_device_count(context), 1);
     assert_int_equal(vram_device_open(context, 0, &device), VRAM_OK);
-    assert_int_equal(shim->calls("vkCreateDevice"), 1); /* the program's own */
+    assert_int_equal(shim->calls("vkCreateDevice"), devices); /* the program's own is used */
     assert_int_equal(vram_queue_create(device, NULL, &own), VRAM_OK);
     assert_int_equal(vram_queue_native(own, &handle), VRAM_OK);
     assert_ptr_equal(handle, program.queue);
@@ -452,6 +588,14 @@ static void objects_that_will_not_do(void **state) {
     }
     assert_true(nth > 1);
     MUST(vram_buffer_destroy(none));
+    record_fail_at(1);
+    assert_int_equal(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &none),
+                     VRAM_ERR_HOST_MEMORY);
+    record_fail_at(0);
+    vr_os_fail_at(1, false, ENOMEM); /* addresses for it */
+    assert_int_equal(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &none),
+                     VRAM_ERR_HOST_MEMORY);
+    vr_os_fail_at(0, false, 0);
     /* A device of the library's own has none of the program's buffers. */
     const vram_context_options options = {.size = sizeof options, .backends = "vulkan"};
     vram_context *context;
@@ -468,6 +612,10 @@ static void objects_that_will_not_do(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_adoptions_are_refused),
+        cmocka_unit_test(adoptions_fail_with_the_driver),
+        cmocka_unit_test(functions_come_from_the_loader),
+        cmocka_unit_test(kernels_need_addresses_of_both),
+        cmocka_unit_test(queues_of_several_families_are_adopted),
         cmocka_unit_test(adopted_devices_work),
         cmocka_unit_test(polls_see_the_program_s_own_work),
         cmocka_unit_test(the_program_submits_meanwhile),

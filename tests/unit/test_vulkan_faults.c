@@ -5,6 +5,7 @@
  * call fails. One scenario uses all of the backend; it is run once per failure. Whatever fails, the
  * status is the right one, the record names the call and its code, and nothing is left behind.
  */
+#include "unit/record_fault.h"
 #include "unit/vulkan_world.h"
 
 #include <errno.h>
@@ -419,6 +420,30 @@ static void every_allocation_fails(void **state) {
     }
 }
 
+static void every_record_fails(void **state) {
+    struct holdings whole = {.step = NULL};
+    (void)state;
+    shim->reset();
+    record_fail_at(0);
+    run_all(&whole);
+    assert_null(whole.step);
+    unsigned taken = atomic_load(&records_taken);
+    release_all(&whole);
+    assert_true(taken > 4); /* of two kinds of memory, twice of shared memory, and of words */
+    for (unsigned nth = 1; nth <= taken; nth++) {
+        struct holdings held = {.step = NULL};
+        uint64_t blocks = vr_mem_live_blocks();
+        shim->reset();
+        record_fail_at(nth);
+        run_all(&held);
+        record_fail_at(0);
+        assert_int_equal(held.status, VRAM_ERR_HOST_MEMORY);
+        release_all(&held);
+        assert_int_equal(vr_mem_live_blocks(), blocks);
+        assert_int_equal(shim->live(), 0);
+    }
+}
+
 static void every_system_call_fails(void **state) {
     (void)state;
     for (uint64_t nth = 1;; nth++) {
@@ -460,6 +485,7 @@ int main(void) {
         cmocka_unit_test(every_function_is_missing_in_turn),
         cmocka_unit_test(lies_are_found_out),
         cmocka_unit_test(every_allocation_fails),
+        cmocka_unit_test(every_record_fails),
         cmocka_unit_test(every_system_call_fails),
     };
     return cmocka_run_group_tests_name("vulkan_faults", tests, open_shim, end_shim);

@@ -69,6 +69,20 @@ static inline vram_status open_device(struct vr_backend *backend, struct vr_devi
     return status == VRAM_OK ? backend->ops->device_open(device) : status;
 }
 
+/* Starts with what the shim pretends; the backend must be absent, and its reason say `why`. */
+static inline void assert_absent(vram_status status, const char *why) {
+    struct vr_backend backend;
+    uint64_t blocks = vr_mem_live_blocks();
+    assert_int_equal(start_backend(&backend, NULL), status);
+    assert_null(backend.impl);
+    if (!strstr(vram_error_get()->text, why)) {
+        fail_msg("\"%s\" does not say \"%s\"", vram_error_get()->text, why);
+    }
+    assert_int_equal(vr_mem_live_blocks(), blocks);
+    assert_int_equal(shim->live(), 0);
+    shim->reset();
+}
+
 static inline void make_queue(struct vr_device *device, struct vr_queue *queue) {
     *queue = (struct vr_queue){.device = device};
     assert_int_equal(device->queue_ops->create(queue, NULL), VRAM_OK);

@@ -233,19 +233,26 @@ static vr_vk_result pretend_instance(const struct vr_vk_instance_info *info,
     return answer;
 }
 
+static vr_vk_result as_list(vr_vk_result answer) {
+    return answer == VR_VK_SUCCESS && control.pretence.incomplete ? VR_VK_INCOMPLETE : answer;
+}
+
 static vr_vk_result pretend_devices(struct vr_vk_instance *instance, uint32_t *number,
                                     struct vr_vk_physical **devices) {
     vr_vk_result answer = shim_vkEnumeratePhysicalDevices(instance, number, devices);
     if (answer == VR_VK_SUCCESS && control.pretence.no_devices) {
         *number = 0;
     }
-    return answer;
+    return devices ? as_list(answer) : answer;
 }
 
 static void change_limits(struct vr_vk_properties *properties) {
     const struct shim_vulkan_pretence *pretence = &control.pretence;
     if (pretence->gpu || getenv("SHIM_VULKAN_GPU")) {
         properties->kind = 2;
+    }
+    if (pretence->integrated) {
+        properties->kind = VR_VK_KIND_INTEGRATED;
     }
     if (pretence->device_version) {
         properties->api_version = pretence->device_version;
@@ -287,6 +294,9 @@ static void pretend_properties_2(struct vr_vk_physical *device,
     if (id && control.pretence.other_driver) {
         id->driver_uuid[0] ^= 1;
     }
+    if (id && control.pretence.driver_uuid) {
+        memcpy(id->driver_uuid, control.pretence.driver_uuid, sizeof id->driver_uuid);
+    }
     struct vr_vk_maintenance_3 *limits = chained(properties, VR_VK_TYPE_MAINTENANCE_3, false);
     if (limits && control.pretence.max_allocation_bytes) {
         limits->max_allocation = control.pretence.max_allocation_bytes;
@@ -302,6 +312,9 @@ static void pretend_features(struct vr_vk_physical *device, struct vr_vk_feature
     if (found && control.pretence.no_addresses) {
         found->values[VR_VK_FEATURE_12_ADDRESS] = 0;
     }
+    if (found && control.pretence.no_device_scope) {
+        found->values[VR_VK_FEATURE_12_MODEL_DEVICE_SCOPE] = 0;
+    }
 }
 
 static void pretend_memory(struct vr_vk_physical *device,
@@ -310,6 +323,9 @@ static void pretend_memory(struct vr_vk_physical *device,
     struct vr_vk_budget *budget =
         pretence->budget ? chained(memory, VR_VK_TYPE_BUDGET, true) : NULL;
     shim_vkGetPhysicalDeviceMemoryProperties2(device, memory);
+    if (pretence->memory) {
+        memory->properties = *pretence->memory;
+    }
     for (uint32_t i = 0; budget && i < VR_VK_MEMORY_HEAPS; i++) {
         budget->budget[i] = pretence->budget_bytes;
         budget->usage[i] = pretence->usage_bytes;
@@ -329,10 +345,18 @@ static void pretend_external(struct vr_vk_physical *device,
     if (control.pretence.no_export) {
         properties->features = VR_VK_EXTERNAL_IMPORTABLE;
     }
+    if (control.pretence.no_import) {
+        properties->features = VR_VK_EXTERNAL_EXPORTABLE;
+    }
 }
 
 static void pretend_families(struct vr_vk_physical *device, uint32_t *number,
                              struct vr_vk_family *families) {
+    if (control.pretence.families) {
+        *number = control.pretence.family_count;
+        memcpy(families, control.pretence.families, *number * sizeof *families);
+        return;
+    }
     shim_vkGetPhysicalDeviceQueueFamilyProperties(device, number, families);
     for (uint32_t i = 0; families && i < *number && control.pretence.family_flags; i++) {
         families[i].flags = control.pretence.family_flags;
@@ -343,6 +367,10 @@ static void pretend_families(struct vr_vk_physical *device, uint32_t *number,
 static vr_vk_result pretend_extensions(struct vr_vk_physical *device, const char *layer,
                                        uint32_t *number, struct vr_vk_extension *extensions) {
     uint32_t more = control.pretence.budget + control.pretence.pci, room = *number;
+    if (control.pretence.no_extensions) {
+        *number = 0;
+        return VR_VK_SUCCESS;
+    }
     if (extensions && room >= more) {
         *number = room - more;
     }
@@ -357,8 +385,8 @@ static vr_vk_result pretend_extensions(struct vr_vk_physical *device, const char
     if (extensions && control.pretence.pci) {
         strcpy(extensions[*number + control.pretence.budget].name, VR_VK_EXT_PCI);
     }
-    *number += more;
-    return answer;
+    *number += more + (extensions && control.pretence.more_extensions);
+    return extensions ? as_list(answer) : answer;
 }
 
 static vr_vk_result pretend_device(struct vr_vk_physical *physical,
@@ -366,11 +394,58 @@ static vr_vk_result pretend_device(struct vr_vk_physical *physical,
                                    const struct vr_vk_allocator *allocator,
                                    struct vr_vk_device **device) {
     struct vr_vk_device_info changed = *info;
+    struct vr_vk_device_queue_info queues = *info->queues;
+    void (*before)(void) = control.pretence.before_device;
+    control.pretence.before_device = NULL;
+    if (before) {
+        before();
+    }
     if (control.pretence.budget) { /* which comes first */
         changed.extension_count--;
         changed.extensions++;
     }
+    if (control.pretence.families) {
+        queues.family = 0;
+        queues.count = 1;
+        changed.queues = &queues;
+    }
     return shim_vkCreateDevice(physical, &changed, allocator, device);
+}
+
+static void pretend_queue(struct vr_vk_device *device, uint32_t family, uint32_t index,
+                          struct vr_vk_queue **queue) {
+    bool first = control.pretence.families;
+    shim_vkGetDeviceQueue(device, first ? 0 : family, first ? 0 : index, queue);
+}
+
+static vr_vk_result pretend_pool(struct vr_vk_device *device,
+                                 const struct vr_vk_command_pool_info *info,
+                                 const struct vr_vk_allocator *allocator,
+                                 struct vr_vk_command_pool **pool) {
+    struct vr_vk_command_pool_info changed = *info;
+    changed.family = control.pretence.families ? 0 : info->family;
+    return shim_vkCreateCommandPool(device, &changed, allocator, pool);
+}
+
+static vr_vk_result pretend_allocate(struct vr_vk_device *device,
+                                     const struct vr_vk_allocate_info *info,
+                                     const struct vr_vk_allocator *allocator,
+                                     struct vr_vk_memory **memory) {
+    struct vr_vk_allocate_info changed = *info;
+    changed.type = control.pretence.memory ? 0 : info->type;
+    return shim_vkAllocateMemory(device, &changed, allocator, memory);
+}
+
+static void pretend_requirements(struct vr_vk_device *device, struct vr_vk_buffer *buffer,
+                                 struct vr_vk_requirements *needs) {
+    const struct shim_vulkan_pretence *pretence = &control.pretence;
+    shim_vkGetBufferMemoryRequirements(device, buffer, needs);
+    if (pretence->memory) {
+        needs->types = (UINT32_C(1) << pretence->memory->type_count) - 1;
+    }
+    needs->types &= ~pretence->no_types;
+    needs->bytes += pretence->more_bytes;
+    needs->align = pretence->no_align ? 0 : needs->align;
 }
 
 static vr_vk_result pretend_map(struct vr_vk_device *device, struct vr_vk_memory *memory,
@@ -399,6 +474,10 @@ static const struct {
     {ROW_vkGetPhysicalDeviceExternalBufferProperties, (vr_vk_function)pretend_external},
     {ROW_vkEnumerateDeviceExtensionProperties, (vr_vk_function)pretend_extensions},
     {ROW_vkCreateDevice, (vr_vk_function)pretend_device},
+    {ROW_vkGetDeviceQueue, (vr_vk_function)pretend_queue},
+    {ROW_vkCreateCommandPool, (vr_vk_function)pretend_pool},
+    {ROW_vkAllocateMemory, (vr_vk_function)pretend_allocate},
+    {ROW_vkGetBufferMemoryRequirements, (vr_vk_function)pretend_requirements},
     {ROW_vkMapMemory, (vr_vk_function)pretend_map},
 };
 

@@ -13,6 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct vr_vk_family;
+struct vr_vk_memory_properties;
+
 /* What the device is made out to be; 0 leaves what the driver says. */
 struct shim_vulkan_pretence {
     uint32_t loader_version; /* of vkEnumerateInstanceVersion */
@@ -27,10 +30,22 @@ struct shim_vulkan_pretence {
     uint64_t heap_bytes;           /* of every heap */
     bool budget;                   /* has VK_EXT_memory_budget, and tells ... */
     uint64_t budget_bytes, usage_bytes;
-    bool other_driver;  /* its UUID is another */
-    bool no_export;     /* buffers cannot be exported */
-    bool pci;           /* has VK_EXT_pci_bus_info, at 0001:c2:03.1 */
-    uint64_t map_shift; /* mapped memory begins so far behind the driver's pointer */
+    bool other_driver;          /* its UUID is another ... */
+    const uint8_t *driver_uuid; /* ... or this one, of 16 bytes */
+    bool no_export, no_import;  /* of buffers */
+    bool pci;                   /* has VK_EXT_pci_bus_info, at 0001:c2:03.1 */
+    uint64_t map_shift;         /* mapped memory begins so far behind the driver's pointer */
+    bool integrated, no_device_scope;
+    bool no_extensions;
+    bool more_extensions; /* the list says that it is longer than what it was given room for */
+    bool incomplete;      /* lists have become longer when they are read */
+    const struct vr_vk_family *families; /* all are the driver's first one, with one queue */
+    uint32_t family_count;
+    const struct vr_vk_memory_properties *memory; /* all types are the driver's first one */
+    uint32_t no_types;                            /* bits of the types that no buffer can have */
+    uint64_t more_bytes;                          /* a buffer needs so many more */
+    bool no_align;                                /* a buffer needs an alignment of 0 */
+    void (*before_device)(void);                  /* called once, before a device is made */
 };
 
 struct shim_vulkan_control {

@@ -296,7 +296,7 @@ static void probe_vmm(struct hip_probe *probe) {
         vram_addr seam = probe_addr(&mapping, 1) - SAMPLE / 2;
         whole = probe_result_of(probe, map_round_trip(probe, seam, seam));
     }
-    if (whole == PROBE_WORKS && probe->device->info.caps & VRAM_CAP_ALIAS) {
+    if (whole == PROBE_WORKS) {
         twice = probe_result_of(probe, probe_alias(probe, &mapping));
     }
     if (!probe->failed &&

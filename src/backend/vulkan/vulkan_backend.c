@@ -153,13 +153,11 @@ static vram_status adoption_error(const char *why) {
 static vram_status adoption_copy(struct vr_vulkan *vulkan,
                                  const struct vram_vulkan_adoption *from) {
     struct vram_vulkan_adoption *to = &vulkan->adopted;
-    if (from->size < sizeof from->size || from->size > (1u << 16)) {
-        return adoption_error("set size to sizeof(vram_vulkan_adoption)");
+    if (vr_options_take(to, sizeof *to, from) != VRAM_OK) {
+        return adoption_error(
+            "set size to sizeof(vram_vulkan_adoption), and what this version does "
+            "not know to 0");
     }
-    if (!vr_tail_is_zero(from, sizeof *to)) {
-        return adoption_error("it has fields that this version does not know");
-    }
-    memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
     if (!to->instance || !to->physical_device || !to->device) {
         return adoption_error("instance, physical_device or device is NULL");
     }

@@ -174,7 +174,6 @@ struct vr_vulkan_queue {
     struct vr_vulkan_memory *chunk; /* staging memory for small copies */
     uint64_t chunk_used;            /* bytes of it */
     uint32_t word_high;             /* upper half of the last value written to the word */
-    uint64_t idle_value;            /* adopted: the value of the last empty submission of a poll */
     struct vr_vulkan_signal {
         uint64_t word, value; /* when the timeline reaches `value`, the word is at least `word` */
     } signals[VR_VULKAN_SIGNALS]; /* the newest, as a ring buffer */
@@ -182,9 +181,6 @@ struct vr_vulkan_queue {
 };
 
 /* ------------------------------------------------------------------- errors */
-
-/* The status of a code; VRAM_ERR_BACKEND for one that is not in the table. */
-vram_status vr_vulkan_status(vr_vk_result code);
 
 /* VRAM_OK for VR_VK_SUCCESS; otherwise records the failure of `operation` and returns its status.
    `exhausted` says what ran out if the driver says "device memory". */

@@ -115,7 +115,7 @@ void vr_vulkan_command_buffers_end(struct vr_vulkan_queue *queue, bool lost) {
             vr_vulkan_staging_give(queue->device, memory);
         }
     }
-    if (queue->pool && !lost) {
+    if (!lost) {
         queue->device->api.vkDestroyCommandPool(queue->device->handle, queue->pool, NULL);
     }
 }

@@ -91,9 +91,8 @@ static vram_status upload_small(struct vr_vulkan_queue *queue, const struct buff
 static vram_status staging_wait(struct vr_vulkan_queue *queue) {
     uint64_t value = 0;
     vr_vulkan_native_queue_lock(queue->native_queue);
-    struct vr_link *oldest = vr_list_first(&queue->staging_busy);
-    if (queue->staging_busy_bytes > UNDER_WAY && oldest) {
-        value = vr_vulkan_memory_of(oldest)->own.value;
+    if (queue->staging_busy_bytes > UNDER_WAY) {
+        value = vr_vulkan_memory_of(vr_list_first(&queue->staging_busy))->own.value;
     }
     vr_vulkan_native_queue_unlock(queue->native_queue);
     return value ? vr_vulkan_timeline_wait(queue->device, queue->timeline, value, WAIT_NS)

@@ -52,11 +52,6 @@ static const struct vulkan_error_row *error_row_find(vr_vk_result code) {
     return NULL;
 }
 
-vram_status vr_vulkan_status(vr_vk_result code) {
-    const struct vulkan_error_row *row = error_row_find(code);
-    return row ? row->status : VRAM_ERR_BACKEND;
-}
-
 vram_status vr_vulkan_check(const char *operation, vr_vk_result code, vram_status exhausted) {
     if (code == VR_VK_SUCCESS) {
         return VRAM_OK;

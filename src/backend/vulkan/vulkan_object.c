@@ -71,11 +71,9 @@ static vram_status object_adopt(struct vr_device *device, const struct vram_wrap
 static void object_give(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     uint64_t offset = 0;
     struct vr_vulkan_memory *memory = vr_window_find(addr, &offset);
-    if (memory) {
-        vr_window_close(addr - offset, window_bytes(offset + bytes));
-        memory->own.buffer = NULL;
-        vr_vulkan_memory_end(device->impl, memory, vr_load(&device->lost, VR_ACQUIRE));
-    }
+    vr_window_close(addr - offset, window_bytes(offset + bytes));
+    memory->own.buffer = NULL;
+    vr_vulkan_memory_end(device->impl, memory, vr_load(&device->lost, VR_ACQUIRE));
 }
 
 const struct vr_object_ops vr_vulkan_object_ops = {

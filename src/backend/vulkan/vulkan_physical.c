@@ -41,9 +41,9 @@ static vram_status physical_read_extensions(const struct vr_vulkan_api *api,
         code == VR_VK_INCOMPLETE ? VRAM_OK : vr_vulkan_check(operation, code, VRAM_ERR_HOST_MEMORY);
     for (uint32_t i = 0; status == VRAM_OK && i < count && i < room; i++) {
         list[i].name[sizeof list[i].name - 1] = 0;
-        physical->budget = physical->budget || strcmp(list[i].name, VR_VK_EXT_BUDGET) == 0;
-        physical->external_fd = physical->external_fd || strcmp(list[i].name, VR_VK_EXT_FD) == 0;
-        *pci = *pci || strcmp(list[i].name, VR_VK_EXT_PCI) == 0;
+        physical->budget |= strcmp(list[i].name, VR_VK_EXT_BUDGET) == 0;
+        physical->external_fd |= strcmp(list[i].name, VR_VK_EXT_FD) == 0;
+        *pci |= strcmp(list[i].name, VR_VK_EXT_PCI) == 0;
     }
     vr_mem_free(list);
     return status;
@@ -59,11 +59,11 @@ static void physical_read_families(const struct vr_vulkan_api *api,
 /* Keeps in `values` the features that are both wanted and available. */
 static void features_keep(uint32_t *values, uint32_t count, const uint32_t *wanted,
                           uint32_t wanted_count) {
-    uint32_t keep_instance[VR_VK_FEATURE_COUNT] = {0};
+    uint32_t kept[VR_VK_FEATURE_COUNT] = {0};
     for (uint32_t i = 0; i < wanted_count; i++) {
-        keep_instance[wanted[i]] = values[wanted[i]] != 0;
+        kept[wanted[i]] = values[wanted[i]] != 0;
     }
-    memcpy(values, keep_instance, count * sizeof *values);
+    memcpy(values, kept, count * sizeof *values);
 }
 
 static void physical_read_features(const struct vr_vulkan_api *api,
@@ -123,7 +123,7 @@ static void physical_read_properties(const struct vr_vulkan_api *api,
     api->vkGetPhysicalDeviceProperties2(physical->handle, &all);
     api->vkGetPhysicalDeviceMemoryProperties2(physical->handle, &heaps);
     physical->memory = heaps.properties;
-    for (uint32_t i = 0; i < physical->memory.heap_count; i++) {
+    for (uint32_t i = 0; i < physical->memory.heap_count && i < VR_VK_MEMORY_HEAPS; i++) {
         uint64_t bytes = physical->memory.heaps[i].bytes;
         largest = bytes > largest ? bytes : largest;
     }
@@ -133,10 +133,9 @@ static void physical_read_properties(const struct vr_vulkan_api *api,
     physical->uuid_known = true;
     physical->driver_id = driver_id_of(id.driver_uuid);
     if (pci) {
-        int length =
-            snprintf(physical->pci, sizeof physical->pci, "%04x:%02x:%02x.%x", bus.domain & 0xFFFF,
-                     bus.bus & 0xFF, bus.device & 0x1F, bus.function & 7);
-        physical->pci_known = length > 0 && (size_t)length < sizeof physical->pci;
+        (void)snprintf(physical->pci, sizeof physical->pci, "%04x:%02x:%02x.%x",
+                       bus.domain & 0xFFFF, bus.bus & 0xFF, bus.device & 0x1F, bus.function & 7);
+        physical->pci_known = true;
     }
 }
 
@@ -160,6 +159,7 @@ static void physical_read_external(const struct vr_vulkan_api *api,
 
 /* Whether the reported memory types are consistent; the rest of the backend relies on that. */
 static bool memory_is_plausible(const struct vr_vk_memory_properties *memory) {
+    const uint32_t pinned = VR_VK_MEMORY_HOST_VISIBLE | VR_VK_MEMORY_HOST_COHERENT;
     bool local = false, visible = false;
     if (memory->type_count > VR_VK_MEMORY_TYPES || memory->heap_count > VR_VK_MEMORY_HEAPS) {
         return false;
@@ -169,9 +169,8 @@ static bool memory_is_plausible(const struct vr_vk_memory_properties *memory) {
         if (memory->types[i].heap >= memory->heap_count) {
             return false;
         }
-        local = local || (flags & VR_VK_MEMORY_DEVICE_LOCAL);
-        visible = visible ||
-                  ((flags & VR_VK_MEMORY_HOST_VISIBLE) && (flags & VR_VK_MEMORY_HOST_COHERENT));
+        local |= (flags & VR_VK_MEMORY_DEVICE_LOCAL) != 0;
+        visible |= (flags & pinned) == pinned;
     }
     return local && visible;
 }

@@ -46,13 +46,13 @@ vram_status vr_vulkan_staging_take(struct vr_vulkan_device *device, uint64_t byt
 
 void vr_vulkan_staging_give(struct vr_vulkan_device *device, struct vr_vulkan_memory *memory) {
     vr_mutex_lock(&device->lock);
-    bool keep_instance = device->staging_bytes + memory->own.bytes <= KEPT;
-    if (keep_instance) {
+    bool keep = device->staging_bytes + memory->own.bytes <= KEPT;
+    if (keep) {
         vr_list_append(&device->staging, &memory->own.link);
         device->staging_bytes += memory->own.bytes;
     }
     vr_mutex_unlock(&device->lock);
-    if (!keep_instance) {
+    if (!keep) {
         vr_vulkan_memory_end(device, memory, vr_load(&device->lost, VR_ACQUIRE));
     }
 }

@@ -264,7 +264,7 @@ vram_status vr_vulkan_word_thread_start(struct vr_vulkan_device *device,
     word_thread->timeline = timeline;
     vr_list_init(&word_thread->writes);
     vram_status status = vr_cond_init(&word_thread->wake);
-    if (status != VRAM_OK) {
+    if (status != VRAM_OK) { /* untaken: glibc needs no memory for one */
         vr_mem_free(word_thread);
         return status;
     }
@@ -361,9 +361,9 @@ vram_status vr_vulkan_signal(struct vr_queue *queue, uint64_t value) {
 static uint64_t timeline_value_of(struct vr_vulkan_queue *queue, uint64_t word) {
     vr_vulkan_native_queue_lock(queue->native_queue);
     uint64_t value = vr_load(&queue->timeline->submitted, VR_RELAXED);
-    uint32_t keep_instance =
+    uint32_t kept =
         queue->signal_count < VR_VULKAN_SIGNALS ? queue->signal_count : VR_VULKAN_SIGNALS;
-    for (uint32_t i = 0; i < keep_instance; i++) {
+    for (uint32_t i = 0; i < kept; i++) {
         if (queue->signals[i].word >= word && queue->signals[i].value < value) {
             value = queue->signals[i].value;
         }
@@ -384,27 +384,21 @@ vram_status vr_vulkan_after(struct vr_queue *queue, struct vr_queue *other, uint
 
 /* Whether the program's own work is complete, too. */
 static vram_status adopted_poll(struct vr_vulkan_queue *impl) {
-    uint64_t passed = 0, idle_value;
+    uint64_t passed = 0, submitted;
     vram_error error;
     vram_status status = vr_vulkan_timeline_read(impl->device, impl->timeline, &passed);
     if (status != VRAM_OK) {
         return status;
     }
-    vr_vulkan_native_queue_lock(impl->native_queue);
-    idle_value = impl->idle_value;
-    vr_vulkan_native_queue_unlock(impl->native_queue);
-    if (passed < idle_value || passed < vr_load(&impl->timeline->submitted, VR_ACQUIRE)) {
+    if (passed < vr_load(&impl->timeline->submitted, VR_ACQUIRE)) { /* by a poll, or by us */
         return VRAM_ERR_NOT_READY;
     }
-    status = vr_vulkan_submit_wait(impl, NULL, 0, &idle_value);
+    status = vr_vulkan_submit_wait(impl, NULL, 0, &submitted);
     if (status != VRAM_OK) {
         return status;
     }
-    vr_vulkan_native_queue_lock(impl->native_queue);
-    impl->idle_value = idle_value > impl->idle_value ? idle_value : impl->idle_value;
-    vr_vulkan_native_queue_unlock(impl->native_queue);
     vr_error_save(&error);
-    status = vr_vulkan_timeline_wait(impl->device, impl->timeline, idle_value, IDLE_CHECK_NS);
+    status = vr_vulkan_timeline_wait(impl->device, impl->timeline, submitted, IDLE_CHECK_NS);
     if (status == VRAM_ERR_TIMEOUT) {
         vr_error_restore(&error);
     }

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * record_fault.h: type-stable records (base/stable.h) that run out of memory. For tests that are
+ * linked with --wrap=vr_stable_take.
+ */
+#ifndef TEST_RECORD_FAULT_H
+#define TEST_RECORD_FAULT_H
+
+#include "base/error.h"
+#include "base/stable.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+static atomic_uint records_taken, record_fails_at;
+
+/* The n-th record from now is refused; 0: none. */
+static inline void record_fail_at(unsigned nth) {
+    atomic_store(&records_taken, 0);
+    atomic_store(&record_fails_at, nth);
+}
+
+void *__real_vr_stable_take(struct vr_stable *stable, const char *operation);
+void *__wrap_vr_stable_take(struct vr_stable *stable, const char *operation);
+void *__wrap_vr_stable_take(struct vr_stable *stable, const char *operation) {
+    if (atomic_fetch_add(&records_taken, 1) + 1 == atomic_load(&record_fails_at)) {
+        (void)vr_error_set(VRAM_ERR_HOST_MEMORY, "os", operation, ENOMEM, "no pages for metadata");
+        return NULL;
+    }
+    return __real_vr_stable_take(stable, operation);
+}
+
+#endif
