@@ -141,6 +141,8 @@ static vr_cl_int device_text(vr_cl_uint what, size_t bytes, void *value, size_t 
     if (what == VR_CL_DEVICE_VERSION) {
         snprintf(text, sizeof text, "OpenCL %d.%d fake", fake_settings.version / 100,
                  fake_settings.version / 10 % 10);
+    } else if (what == VR_CL_DEVICE_EXTENSIONS && fake_settings.extensions) {
+        snprintf(text, sizeof text, "%s", fake_settings.extensions);
     } else if (what == VR_CL_DEVICE_EXTENSIONS) {
         snprintf(text, sizeof text, "cl_khr_icd%s%s cl_khr_byte_addressable_store",
                  fake_settings.usm ? " cl_intel_unified_shared_memory" : "",
@@ -174,6 +176,11 @@ static vr_cl_int get_device_info(struct vr_cl_device *device, vr_cl_uint what, s
         {VR_CL_DEVICE_UUID_KHR, uuid, sizeof own},
         {VR_CL_DEVICE_PCI_BUS_INFO_KHR, &pci, sizeof pci},
     };
+    if (fake_settings.nvidia && (what == VR_CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV ||
+                                 what == VR_CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV)) {
+        vr_cl_uint number = what == VR_CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV ? 9 : 0;
+        return give(&number, sizeof number, bytes, value, needed);
+    }
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].what == what) {
             return give(rows[i].value, rows[i].bytes, bytes, value, needed);

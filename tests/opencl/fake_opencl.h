@@ -33,6 +33,8 @@ struct fake_opencl_settings {
     int largest_mib;    /* the largest allocation; 256 */
     int twin;           /* 1: the UUID is that of the first device of the tests' CUDA driver; 0 */
     int late_callbacks; /* 1: only fake_opencl_control.call_back has them called */
+    int nvidia;         /* 1: tells its compute capability, which is 9.0; 0 */
+    const char *extensions; /* instead of the usual ones; NULL */
 };
 
 struct fake_opencl_control {

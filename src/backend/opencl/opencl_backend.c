@@ -74,9 +74,7 @@ static bool device_query(const struct vr_opencl_api *api, struct vr_cl_device *d
 /* Text about a device, always terminated; "" if the driver does not report it. */
 static bool device_query_text(const struct vr_opencl_api *api, struct vr_cl_device *device,
                               vr_cl_uint what, char *text, size_t bytes) {
-    size_t needed = 0;
-    bool told = api->clGetDeviceInfo(device, what, bytes, text, &needed) == VR_CL_SUCCESS &&
-                needed <= bytes;
+    bool told = api->clGetDeviceInfo(device, what, bytes, text, NULL) == VR_CL_SUCCESS;
     text[told ? bytes - 1 : 0] = 0;
     return told;
 }
@@ -237,10 +235,8 @@ static vram_status physicals_add(struct vr_opencl *opencl, struct vr_cl_platform
 static void platform_version(const struct vr_opencl_api *api, struct vr_cl_platform *platform,
                              char *version, size_t bytes) {
     char text[256] = "";
-    size_t needed = 0;
-    if (api->clGetPlatformInfo(platform, VR_CL_PLATFORM_VERSION, sizeof text, text, &needed) ==
-            VR_CL_SUCCESS &&
-        needed <= sizeof text) {
+    if (api->clGetPlatformInfo(platform, VR_CL_PLATFORM_VERSION, sizeof text - 1, text, NULL) ==
+        VR_CL_SUCCESS) {
         unsigned number = version_parse(text);
         snprintf(version, bytes, "%u.%u", number / 100, number % 100 / 10);
     }
@@ -304,14 +300,12 @@ static vram_status adopted_context_check(const struct vr_opencl_api *api,
 /* From here on the program's device is the only one. */
 static vram_status context_adopt(struct vr_opencl *opencl,
                                  const struct vram_opencl_adoption *from) {
-    struct vram_opencl_adoption adoption = {0};
-    if (from->size < sizeof from->size || from->size > (1u << 16)) {
-        return adoption_error("set size to sizeof(vram_opencl_adoption)");
+    struct vram_opencl_adoption adoption;
+    if (vr_options_take(&adoption, sizeof adoption, from) != VRAM_OK) {
+        return adoption_error(
+            "set size to sizeof(vram_opencl_adoption), and what this version does "
+            "not know to 0");
     }
-    if (!vr_tail_is_zero(from, sizeof adoption)) {
-        return adoption_error("it has fields that this version does not know");
-    }
-    memcpy(&adoption, from, from->size < sizeof adoption ? from->size : sizeof adoption);
     if (!adoption.context || !adoption.device) {
         return adoption_error("context or device is NULL");
     }

@@ -65,7 +65,7 @@ static vram_status memory_charge(struct vr_opencl_device *device, uint64_t bytes
                                  const char *operation) {
     uint64_t used = vr_load(&device->used_bytes, VR_RELAXED);
     do {
-        if (used > device->memory_bytes || bytes > device->memory_bytes - used) {
+        if (bytes > device->memory_bytes - used) { /* never more than all are used */
             return vr_error_set(VRAM_ERR_DEVICE_MEMORY, "opencl", operation,
                                 VR_CL_MEM_OBJECT_ALLOCATION_FAILURE,
                                 "%llu bytes more are not in the device's %llu, of which %llu are "
@@ -303,7 +303,7 @@ static vram_status source_take(struct vr_opencl_device *device, const struct mem
         return status;
     }
     source_drop(device, source, record);
-    if (!vr_add(bytes, align, &more)) {
+    if (!vr_add(bytes, align, &more)) { /* untaken: `bytes` alone were just allocated */
         return vr_error_set(VRAM_ERR_OVERFLOW, "opencl", source->operation, 0,
                             "%llu bytes cannot be aligned", (unsigned long long)bytes);
     }
@@ -423,6 +423,7 @@ vram_status vr_opencl_native(struct vr_device *device, vram_addr addr, uint64_t 
     bool ours = record && vr_load(&record->device, VR_ACQUIRE) == device->impl;
     struct vr_cl_memory *handle = ours ? vr_load(&record->buffer, VR_ACQUIRE) : NULL;
     uint64_t all = ours ? vr_load(&record->bytes, VR_ACQUIRE) : 0;
+    /* untaken: another thread frees it between the two */
     if (!handle || vr_opencl_buffer_at(addr, &again) != record || again != offset) {
         return vr_error_set(VRAM_ERR_INVALID, "opencl", "native", 0,
                             "no buffer of this device is at 0x%llx", (unsigned long long)addr);

@@ -125,9 +125,6 @@ static vram_status object_adopt(struct vr_device *device, const struct vram_wrap
 static void object_give(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     uint64_t offset = 0;
     struct vr_opencl_memory *record = vr_opencl_buffer_at(addr, &offset);
-    if (!record) {
-        return;
-    }
     struct vr_cl_memory *object = vr_load(&record->buffer, VR_RELAXED);
     vr_window_close(addr - offset, window_bytes(offset + bytes));
     vr_opencl_record_give(record);
