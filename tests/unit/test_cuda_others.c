@@ -7,6 +7,7 @@
 #include "unit/whole_device.h"
 #include "vram/oom.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -77,6 +78,14 @@ static void host_memory_may_run_out(void **state) {
     assert_int_equal(world->device.ops->others(&world->device, &bytes), VRAM_ERR_HOST_MEMORY);
     vr_mem_fail_at(0, false);
     assert_true(bytes.known && bytes.value == 77);
+    vr_os_fail_at(1, false, EAGAIN); /* no thread to ask on: unknown, and no error */
+    vram_error_clear();
+    assert_int_equal(world->device.ops->others(&world->device, &bytes), VRAM_OK);
+    assert_int_equal(vr_os_failed(), 1);
+    vr_os_fail_at(0, false, 0);
+    assert_false(bytes.known);
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+    assert_true(others(world, "self:5,12:1000").known);
 }
 
 /* The library does not come back: whoever asks is answered all the same, and so are others. */
