@@ -83,6 +83,7 @@ static vr_cu_result check_need(enum fake_need need) {
 }
 
 vr_cu_result fake_enter(enum fake_call call, enum fake_need need) {
+    fake_meanwhile(call);
     pthread_mutex_lock(&fake.lock);
     fake_wake_up();
     fake_journal(call);

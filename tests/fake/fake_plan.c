@@ -26,6 +26,24 @@ vr_cu_result fake_strike(enum fake_call call) {
     return struck ? plan.code : VR_CU_SUCCESS;
 }
 
+static struct {
+    unsigned call; /* before which */
+    void (*run)(void);
+} meanwhile;
+
+void fake_meanwhile(enum fake_call call) {
+    void (*run)(void) = NULL;
+    pthread_mutex_lock(&fake.lock);
+    if (meanwhile.run && meanwhile.call == call) {
+        run = meanwhile.run;
+        meanwhile.run = NULL;
+    }
+    pthread_mutex_unlock(&fake.lock);
+    if (run) {
+        run();
+    }
+}
+
 /* -------------------------------------------------------------- environment */
 
 static struct attribute_row {
@@ -140,6 +158,7 @@ int fake_attribute(int number) {
 static void control_reset(void) {
     plan_set(NULL, 0, 0, FAKE_CUDA_TRUE, false);
     pthread_mutex_lock(&fake.lock);
+    meanwhile.run = NULL;
     while (fake.calling) { /* its memory is about to go */
         pthread_cond_wait(&fake.changed, &fake.lock);
     }
@@ -202,6 +221,13 @@ static void control_refuse(const char *name, uint64_t nth, vr_cu_result code, bo
 
 static void control_lie(const char *name, uint64_t nth, enum fake_cuda_lie lie, bool for_ever) {
     plan_set(name, nth, VR_CU_SUCCESS, lie, for_ever);
+}
+
+static void control_meanwhile(const char *name, void (*call)(void)) {
+    pthread_mutex_lock(&fake.lock);
+    meanwhile.call = strike_call(&plan, name);
+    meanwhile.run = call;
+    pthread_mutex_unlock(&fake.lock);
 }
 
 static uint64_t control_struck(void) {
@@ -340,6 +366,7 @@ FAKE_API const struct fake_cuda_control *fake_cuda_control(void) {
         .attribute = control_attribute,
         .refuse = control_refuse,
         .lie = control_lie,
+        .meanwhile = control_meanwhile,
         .struck = control_struck,
         .calls = control_calls,
         .last_call = control_last_call,

@@ -120,6 +120,9 @@ vr_cu_result fake_leave(vr_cu_result code);
         }                                                                                          \
     } while (0)
 
+/* What the test wants to happen before a call; without the lock. */
+void fake_meanwhile(enum fake_call call);
+
 /* The rest is called with the lock held. */
 
 /* Reads the environment at the first call of all, so that even cuInit can be made to fail. */

@@ -154,6 +154,34 @@ static void devices_may_do_less(void **state) {
     assert_true(info.caps & VRAM_CAP_PEERS);
 }
 
+/* Descriptors that are none, and a driver that does not tell whether it has them. */
+static void exports_are_looked_at(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    uint64_t handle, none = 7;
+    int descriptor = -7;
+    assert_int_equal(device->share->create(device, GRANULE, &handle), VRAM_OK);
+    fake->lie("cuMemExportToShareableHandle", 1, FAKE_CUDA_NULL, false);
+    assert_int_equal(device->share->export_handle(device, handle, GRANULE, false, &descriptor),
+                     VRAM_ERR_CORRUPT);
+    assert_int_equal(descriptor, -7);
+    fake->refuse(NULL, 0, 0, false);
+    assert_int_equal(device->share->export_handle(device, handle, GRANULE, false, &descriptor),
+                     VRAM_OK);
+    fake->lie("cuMemImportFromShareableHandle", 1, FAKE_CUDA_NULL, false);
+    assert_int_equal(device->share->import_handle(device, descriptor, GRANULE, &none),
+                     VRAM_ERR_CORRUPT);
+    assert_int_equal(none, 7);
+    fake->refuse(NULL, 0, 0, false);
+    vr_os_file_close(descriptor);
+    assert_int_equal(device->vmm->release(device, handle, GRANULE), VRAM_OK);
+    close_device(device);
+    fake->attribute(VR_CU_ATTRIBUTE_DESCRIPTORS, -1);
+    open_device(&world->backend, 0, device);
+    assert_non_null(device->vmm);
+    assert_null(device->share);
+}
+
 static void functions_that_are_none_are_found(void **state) {
     struct world *world = *state;
     void *kernel = NULL;
@@ -216,6 +244,61 @@ static void peers_are_enabled_as_a_whole(void **state) {
     }
     assert_int_equal(second.vmm->unreserve(&second, base, 2 * GRANULE), VRAM_OK);
     close_device(&second);
+}
+
+/* ------------------------------------------- what other threads do meanwhile */
+
+static struct vr_device racer;
+static vram_addr raced;
+static uint64_t raced_handle;
+
+static void unmap_it(void) {
+    assert_int_equal(racer.vmm->unmap(&racer, raced, GRANULE), VRAM_OK);
+}
+
+static void map_it(void) {
+    assert_int_equal(racer.vmm->map(&racer, raced, raced_handle, GRANULE), VRAM_OK);
+}
+
+static void map_it_anew(void) {
+    unmap_it();
+    map_it();
+}
+
+static void protect_it(void) {
+    assert_int_equal(racer.vmm->protect(&racer, raced, GRANULE, true), VRAM_OK);
+}
+
+/* A mapping that goes, loses its access or becomes read-only while a peer is given access to it:
+   keeps (2) of cuda_peer.c. */
+static void mappings_change_while_peers_are_enabled(void **state) {
+    static void (*const changes[])(void) = {unmap_it, map_it_anew, protect_it};
+    struct world *world = *state;
+    struct vr_device *first = &world->device;
+    for (int i = 0; i < 3; i++) {
+        open_pair(world, &racer, true);
+        assert_int_equal(racer.vmm->reserve(&racer, GRANULE, GRANULE, &raced), VRAM_OK);
+        assert_int_equal(racer.vmm->create(&racer, GRANULE, &raced_handle), VRAM_OK);
+        map_it();
+        assert_int_equal(racer.vmm->access(&racer, raced, GRANULE), VRAM_OK);
+        fake->meanwhile("cuMemSetAccess", changes[i]);
+        assert_int_equal(first->peer->enable(first, &racer), VRAM_OK);
+        if (changes[i] == unmap_it) {
+            assert_false(fake->reaches(0, raced));
+            map_it();
+        }
+        if (changes[i] == protect_it) {
+            assert_true(fake->reaches(0, raced));
+            assert_false(fake->writable(0, raced));
+        } else { /* it is not accessible to its own device yet */
+            assert_int_equal(racer.vmm->access(&racer, raced, GRANULE), VRAM_OK);
+            assert_true(fake->writable(0, raced));
+        }
+        unmap_it();
+        assert_int_equal(racer.vmm->release(&racer, raced_handle, GRANULE), VRAM_OK);
+        assert_int_equal(racer.vmm->unreserve(&racer, raced, GRANULE), VRAM_OK);
+        close_device(&racer);
+    }
 }
 
 static void peers_need_no_mappings(void **state) {
@@ -303,13 +386,14 @@ static void adopted_streams_are_left_alone(void **state) {
         struct vr_cu_stream *stream = fake->stream_make(0, false, false);
         assert_int_equal(adopt(&world->device, stream, &queue), VRAM_OK);
         fake->hold(true);
-        assert_int_equal(ops->signal(&queue, word_of(&queue) + 1), VRAM_OK);
+        uint64_t value = word_of(&queue) + 1;
+        assert_int_equal(ops->signal(&queue, value), VRAM_OK);
         if (renewed) {
             fake->stream_renew(stream);
         } else {
             fake->refuse("cuStreamIsCapturing", 1, VR_CU_INVALID_VALUE, true);
         }
-        const vr_atomic_u64 *word = queue.word;
+        vr_atomic_u64 *word = queue.word;
         uint64_t waits = fake->calls("cuStreamSynchronize");
         end_queue(&queue);
         assert_int_equal(fake->calls("cuStreamSynchronize"), waits);
@@ -317,6 +401,7 @@ static void adopted_streams_are_left_alone(void **state) {
         make_queue(&world->device, &later);
         assert_ptr_not_equal(later.word, word);
         fake->hold(false);
+        assert_true(reaches(word, value)); /* the write comes late */
         end_queue(&later);
         fake->stream_end(stream);
     }
@@ -339,8 +424,10 @@ int main(void) {
         HERE(nothing_is_done_without_a_context),
         HERE(objects_end_without_a_context),
         HERE(devices_may_do_less),
+        HERE(exports_are_looked_at),
         HERE(functions_that_are_none_are_found),
         HERE(peers_are_enabled_as_a_whole),
+        HERE(mappings_change_while_peers_are_enabled),
         HERE(peers_need_no_mappings),
         HERE(signals_by_events_fail_with_their_calls),
         HERE(adopted_streams_are_left_alone),

@@ -248,7 +248,8 @@ void vr_cuda_mapping_note(struct vr_cuda_device *device, vram_addr addr, uint64_
                           bool accessible, bool read_only);
 void vr_cuda_mapping_remove(struct vr_cuda_device *device, vram_addr addr, uint64_t bytes);
 /* Lists the device itself and all devices that use its memory; returns how many. */
-size_t vr_cuda_readers(struct vr_cuda_device *device, struct vr_cu_access *access, size_t room);
+size_t vr_cuda_readers(struct vr_cuda_device *device,
+                       struct vr_cu_access access[VR_CUDA_PEERS_MAX]);
 
 /* ------------------------------------------------------------ signals as events */
 

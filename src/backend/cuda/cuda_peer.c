@@ -64,7 +64,7 @@ static vram_status mappings_grow(struct vr_cuda_peers *peers) {
             return VRAM_ERR_HOST_MEMORY;
         }
         vr_mutex_lock(&peers->lock);
-        if (peers->mapping_capacity == room) {
+        if (peers->mapping_capacity == room) { /* untaken: another thread was faster */
             old = peers->mappings;
             if (old) {
                 memcpy(made, old, peers->mapping_count * sizeof *made);
@@ -87,10 +87,8 @@ vram_status vr_cuda_mapping_add(struct vr_cuda_device *device, vram_addr addr, u
         }
         vr_mutex_lock(&peers->lock);
         size_t at = mapping_find(peers, addr);
-        if (mapping_is_listed(peers, at, addr)) {
-            peers->mappings[at] = (struct vr_cuda_mapping){.addr = addr, .bytes = bytes};
-            done = true;
-        } else if (peers->mapping_count < peers->mapping_capacity) {
+        /* untaken: another thread took the space */
+        if (peers->mapping_count < peers->mapping_capacity) {
             memmove(&peers->mappings[at + 1], &peers->mappings[at],
                     (peers->mapping_count - at) * sizeof *peers->mappings);
             peers->mappings[at] = (struct vr_cuda_mapping){.addr = addr, .bytes = bytes};
@@ -143,12 +141,13 @@ static bool reader_set(struct vr_cuda_peers *peers, int ordinal, bool reads) {
     return before;
 }
 
-size_t vr_cuda_readers(struct vr_cuda_device *device, struct vr_cu_access *access, size_t room) {
+size_t vr_cuda_readers(struct vr_cuda_device *device,
+                       struct vr_cu_access access[VR_CUDA_PEERS_MAX]) {
     size_t count = 0;
     vr_mutex_lock(&device->peers.lock);
     uint64_t readers = device->peers.readers;
     vr_mutex_unlock(&device->peers.lock);
-    for (int ordinal = 0; ordinal < VR_CUDA_PEERS_MAX && count < room; ordinal++) {
+    for (int ordinal = 0; ordinal < VR_CUDA_PEERS_MAX; ordinal++) {
         if (ordinal == device->ordinal || readers >> ordinal & 1) {
             access[count++] = (struct vr_cu_access){.location = {VR_CU_LOCATION_DEVICE, ordinal},
                                                     .flags = VR_CU_ACCESS_READWRITE};
@@ -158,6 +157,7 @@ size_t vr_cuda_readers(struct vr_cuda_device *device, struct vr_cu_access *acces
 }
 
 void vr_cuda_peers_init(struct vr_cuda_device *device, bool possible) {
+    /* untaken: a machine with more devices than that */
     device->peers.possible = possible && device->ordinal < VR_CUDA_PEERS_MAX;
     vr_mutex_init(&device->peers.lock, VR_RANK_BACKEND);
 }
@@ -204,7 +204,7 @@ static bool mapping_is_same(struct vr_cuda_peers *peers, const struct vr_cuda_ma
 static vr_cu_result mapping_open(struct vr_cuda_device *peer,
                                  const struct vr_cuda_mapping *mapping) {
     struct vr_cu_access access[VR_CUDA_PEERS_MAX];
-    size_t count = vr_cuda_readers(peer, access, VR_CUDA_PEERS_MAX);
+    size_t count = vr_cuda_readers(peer, access);
     for (size_t i = 0; i < count && mapping->read_only; i++) {
         access[i].flags = VR_CU_ACCESS_READ;
     }

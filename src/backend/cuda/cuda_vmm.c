@@ -131,7 +131,7 @@ static vram_status access_set(struct vr_cuda_device *cuda, vram_addr addr, uint6
     vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
     if (status == VRAM_OK) {
         vr_cuda_mapping_note(cuda, addr, bytes, true, read_only);
-        size_t count = vr_cuda_readers(cuda, access, VR_CUDA_PEERS_MAX);
+        size_t count = vr_cuda_readers(cuda, access);
         for (size_t i = 0; i < count && read_only; i++) {
             access[i].flags = VR_CU_ACCESS_READ;
         }
