@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 static atomic_uint records_taken, record_fails_at;
 
@@ -18,6 +19,12 @@ static atomic_uint records_taken, record_fails_at;
 static inline void record_fail_at(unsigned nth) {
     atomic_store(&records_taken, 0);
     atomic_store(&record_fails_at, nth);
+}
+
+/* Whether it was. */
+static inline bool record_failed(void) {
+    unsigned nth = atomic_load(&record_fails_at);
+    return nth && atomic_load(&records_taken) >= nth;
 }
 
 void *__real_vr_stable_take(struct vr_stable *stable, const char *operation);

@@ -66,7 +66,7 @@ static vram_status life_work(struct life *life) {
                                  .code = code,
                                  .code_bytes = sizeof code - 1,
                                  .entry = "none"};
-    char bytes[4 * KIB];
+    static char bytes[4 * KIB]; /* the driver may read it until the queues end */
     vram_native_info native = {.size = sizeof native};
     vram_point point;
     vram_addr block, cut;

@@ -141,6 +141,7 @@ static void devices_may_do_less(void **state) {
     assert_false(info.caps & VRAM_CAP_MANAGED);
     assert_true(info.caps_known & VRAM_CAP_MANAGED);
     fake->attribute(VR_CU_ATTRIBUTE_CONCURRENT_MANAGED, 1);
+    close_device(&world->device);
     ops->stop(&world->backend);
     fake->devices(2);
     start_backend(&world->backend);

@@ -421,26 +421,23 @@ static void every_allocation_fails(void **state) {
 }
 
 static void every_record_fails(void **state) {
-    struct holdings whole = {.step = NULL};
     (void)state;
-    shim->reset();
-    record_fail_at(0);
-    run_all(&whole);
-    assert_null(whole.step);
-    unsigned taken = atomic_load(&records_taken);
-    release_all(&whole);
-    assert_true(taken > 4); /* of two kinds of memory, twice of shared memory, and of words */
-    for (unsigned nth = 1; nth <= taken; nth++) {
+    for (unsigned nth = 1;; nth++) { /* staging takes more or fewer, by how fast the device is */
         struct holdings held = {.step = NULL};
         uint64_t blocks = vr_mem_live_blocks();
         shim->reset();
         record_fail_at(nth);
         run_all(&held);
+        bool failed = record_failed();
         record_fail_at(0);
-        assert_int_equal(held.status, VRAM_ERR_HOST_MEMORY);
+        assert_int_equal(held.status, failed ? VRAM_ERR_HOST_MEMORY : VRAM_OK);
         release_all(&held);
         assert_int_equal(vr_mem_live_blocks(), blocks);
         assert_int_equal(shim->live(), 0);
+        if (!failed) {
+            assert_true(nth > 5); /* two kinds of memory, shared memory twice, words */
+            return;
+        }
     }
 }
 
