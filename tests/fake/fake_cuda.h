@@ -63,9 +63,6 @@ struct fake_cuda_control {
     void (*refuse)(const char *name, uint64_t nth, vr_cu_result code, bool for_ever);
     /* The same with a success that lies. */
     void (*lie)(const char *name, uint64_t nth, enum fake_cuda_lie lie, bool for_ever);
-    /* `call` is called once, before the next call of `name` begins: what another thread might do
-       at that moment. */
-    void (*meanwhile)(const char *name, void (*call)(void));
     /* How often the plan struck, and calls since it was set: of one name, or of all with NULL. */
     uint64_t (*struck)(void);
     uint64_t (*calls)(const char *name);
@@ -121,6 +118,9 @@ struct fake_cuda_control {
     /* Where the last prefetch or advice wanted managed memory: a device's ordinal, -1 for the
        host. */
     int (*hinted)(void);
+    /* `call` is called once, before the next call of `name` begins: what another thread might do
+       at that moment. */
+    void (*meanwhile)(const char *name, void (*call)(void));
 };
 
 /* The one symbol beside the driver's. */

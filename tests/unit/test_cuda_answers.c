@@ -406,6 +406,26 @@ static void adopted_streams_are_left_alone(void **state) {
         end_queue(&later);
         fake->stream_end(stream);
     }
+    world->kept_pages = 1;
+}
+
+/* The same when the device is closed before the write comes. */
+static void a_late_write_outlives_the_device(void **state) {
+    struct world *world = *state;
+    struct vr_queue queue;
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    assert_int_equal(adopt(&world->device, stream, &queue), VRAM_OK);
+    fake->hold(true);
+    assert_int_equal(world->device.queue_ops->signal(&queue, 5), VRAM_OK);
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE); /* may not be synchronised */
+    vr_atomic_u64 *word = queue.word;
+    end_queue(&queue);
+    close_device(&world->device);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    fake->hold(false);
+    assert_true(reaches(word, 5));
+    fake->stream_end(stream);
+    world->kept_pages = 1;
 }
 
 /* A wait that a capture forbids is not repeated. */
@@ -418,6 +438,7 @@ static void waits_in_a_capture_are_not_repeated(void **state) {
     end_queue(&queue);
     assert_int_equal(fake->struck(), 1);
     fake->refuse(NULL, 0, 0, false);
+    world->kept_pages = 1;
 }
 
 int main(void) {
@@ -432,6 +453,7 @@ int main(void) {
         HERE(peers_need_no_mappings),
         HERE(signals_by_events_fail_with_their_calls),
         HERE(adopted_streams_are_left_alone),
+        HERE(a_late_write_outlives_the_device),
         HERE(waits_in_a_capture_are_not_repeated),
     };
     return cmocka_run_group_tests_name("cuda_answers", tests, NULL, NULL);

@@ -131,11 +131,12 @@ vram_status vr_cuda_words_init(struct vr_cuda_device *device) {
     return status;
 }
 
+/* A word that was not given back may still be written: its page stays until the process ends. */
 void vr_cuda_words_end(struct vr_cuda_device *device, bool lost) {
     while (device->words.pages) {
         struct vr_cuda_page *page = device->words.pages;
         device->words.pages = page->next;
-        if (!lost) {
+        if (!lost && !page->taken) {
             vr_cuda_warn(device->api, VR_CU_CALL_cuMemFreeHost,
                          device->api->cuMemFreeHost(page->memory));
         }
