@@ -23,7 +23,7 @@ static uint32_t hash_of(const char *name, size_t bytes) {
 }
 
 static bool is_named(const struct vr_tag *tag, const char *name, size_t bytes) {
-    return memcmp(tag->name, name, bytes) == 0 && tag->name[bytes] == '\0';
+    return strncmp(tag->name, name, bytes) == 0 && tag->name[bytes] == '\0';
 }
 
 /* Keeps (1): chains only grow at their heads. */
@@ -162,6 +162,7 @@ static bool tag_add(struct vr_tag *tag, uint64_t bytes, uint64_t *before) {
     }
     *before = vr_load(&tag->used, VR_RELAXED);
     while (bytes <= hard && *before <= hard - bytes) {
+        /* untaken: another thread changes the word meanwhile */
         if (vr_cas_weak(&tag->used, before, *before + bytes, VR_RELAXED)) {
             return true;
         }
