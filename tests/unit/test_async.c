@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "unit/child.h"
 #include "unit/gate_world.h"
+#include "vram/extension.h"
 #include "xfer/async_record.h"
 
 #include <poll.h>
@@ -240,7 +241,7 @@ static void the_first_of_several(void **state) {
     assert_ok(vram_async_wait_any(asyncs, SEVERAL, 0, &index));
     assert_int_equal(index, 0);
     index = 77;
-    assert_ok(vram_async_wait_any(zero, 2, 0, &index));
+    assert_ok(vram_async_wait_any(zero, 2, VRAM_TIMEOUT_DEFAULT, &index));
     assert_int_equal(index, 0);
     assert_int_equal(vram_async_wait_any(NULL, 1, 0, &index), VRAM_ERR_INVALID);
     assert_int_equal(vram_async_wait_any(asyncs, 0, 0, &index), VRAM_ERR_INVALID);
@@ -284,6 +285,7 @@ static void a_descriptor_tells_of_the_first(void **state) {
     assert_int_equal(vram_async_fd_open(NULL, 1, &fd), VRAM_ERR_INVALID);
     assert_int_equal(vram_async_fd_open(asyncs, 0, &fd), VRAM_ERR_INVALID);
     assert_int_equal(vram_async_fd_open(asyncs, 1, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_async_fd_open(asyncs, SIZE_MAX, &fd), VRAM_ERR_HOST_MEMORY);
     vram_error_clear();
     vr_async_finish(records[0], VRAM_OK);
     vr_async_finish(records[2], VRAM_OK);
@@ -603,6 +605,25 @@ static void ending_does_not_stop_the_work(void **state) {
     vram_context_destroy(rig.context);
 }
 
+/* A copy of a handle that was ended still knows its point, and no more than that. */
+static void a_copy_outlives_its_handle(void **state) {
+    struct told told = {0};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    hook_set(rig.device);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    vram_async async = async_here(rig.queue, "work"), copy = async;
+    vram_async_end(&async);
+    assert_int_equal(state_of(&copy), VRAM_ASYNC_PENDING);
+    assert_int_equal(vram_async_then(&copy, tell, &told), VRAM_ERR_STALE);
+    hook.poll_answer = VRAM_OK;
+    assert_ok(vram_async_wait(&copy, VRAM_TIMEOUT_DEFAULT));
+    assert_int_equal(state_of(&copy), VRAM_ASYNC_READY);
+    assert_ok(vram_async_then(&copy, tell, &told));
+    assert_int_equal(times(&told), 1);
+    rig_end_clean(&rig);
+}
+
 /* ------------------------------------------------------------------ watchdog */
 
 /* No wait outlives its deadline, whichever way the work hangs. */
@@ -679,8 +700,15 @@ static void what_is_no_handle_is_refused(void **state) {
 }
 
 /* A child may ask, and learns that the work is its parent's; giving the handle up is harmless. */
+static vram_async_work *work_of_parent;
+
 static int ask_in_child(void *argument) {
-    vram_async *async = argument;
+    vram_async *async = argument, other = *async;
+    vram_point point = {(vram_queue *)(uintptr_t)async->word[0], async->word[1]};
+    if (vram_async_finish(work_of_parent, VRAM_OK) != VRAM_ERR_FORKED ||
+        vram_async_of_point(point, NULL, &other) != VRAM_ERR_FORKED) {
+        return 3;
+    }
     if (vram_async_poll(async) != VRAM_ERR_FORKED || vram_async_wait(async, 0) != VRAM_ERR_FORKED ||
         vram_async_is_ready(async)) {
         return 1;
@@ -695,7 +723,12 @@ static void a_forked_child_is_told(void **state) {
     hook_set(rig.device);
     hook.poll_answer = VRAM_ERR_NOT_READY;
     vram_async async = async_here(rig.queue, "work");
+    vram_async produced;
+    assert_ok(vram_async_begin(rig.device, "product", 0, &produced, &work_of_parent));
     assert_int_equal(in_child(ask_in_child, &async), 0);
+    assert_int_equal(vram_async_poll(&produced), VRAM_ERR_NOT_READY);
+    assert_ok(vram_async_finish(work_of_parent, VRAM_OK));
+    assert_ok(vram_async_poll(&produced));
     hook.poll_answer = VRAM_OK;
     assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
     rig_end_clean(&rig);
@@ -750,6 +783,7 @@ int main(void) {
         HERE(a_device_closes_under_a_producer),
         HERE(forgotten_handles_do_not_add_up),
         HERE(ending_does_not_stop_the_work),
+        HERE(a_copy_outlives_its_handle),
         HERE(no_wait_outlives_its_deadline),
         HERE(what_is_no_handle_is_refused),
         HERE(a_forked_child_is_told),

@@ -826,6 +826,56 @@ static void downloads_of_lost_devices_end(void **state) {
     }
 }
 
+static void downloads_survive_one_failure(void **state) {
+    (void)state;
+    options("64K", "8", "2");
+    for (int driver = 0; driver < 2; driver++) {
+        uint64_t nth = 1;
+        while (fail_one_call(download_part, "memory=64M", driver ? 9999 : 0, 0, false, nth)) {
+            nth += FAULT_STEP;
+            assert_true(nth < 300);
+        }
+        assert_true(nth > 1);
+    }
+}
+
+static struct vr_staging *staging_looked_at;
+static uint32_t slots_free; /* while the first chunk was submitted */
+
+static void count_free_slots(void *unused) {
+    (void)unused;
+    for (uint32_t i = 0; i < staging_looked_at->slot_most; i++) {
+        slots_free += staging_looked_at->slots[i].state == VR_SLOT_FREE;
+    }
+}
+
+/* All slots are the download's before its first chunk is submitted, and until the last one is. */
+static void no_slot_is_free_between_chunks(void **state) {
+    enum { BYTES = 4 << 16 };
+    vram_status status;
+    vram_async async;
+    vram_addr device;
+    (void)state;
+    options("64K", "4", "2");
+    struct rig rig = rig_make("sim", "memory=64M,lag=2");
+    uint8_t *back = malloc(BYTES);
+    assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &device));
+    assert_ok(vram_queue_fill(rig.queue, device, 7, 1, BYTES));
+    staging_looked_at = staging_of(rig.device);
+    slots_free = 0;
+    hook_set(rig.device);
+    hook.signal_meanwhile = count_free_slots;
+    assert_true(begin_download(&rig, rig.queue, back, device, BYTES, &async, &status));
+    assert_ok(status);
+    assert_null(hook.signal_meanwhile); /* it was called */
+    assert_int_equal(slots_free, 0);
+    assert_ok(vram_async_wait(&async, 20 * SECOND));
+    assert_int_equal(back[BYTES - 1], 7);
+    vram_async_end(&async);
+    free(back);
+    rig_end_clean(&rig);
+}
+
 static void misuse_is_refused(void **state) {
     char host[100] = {0};
     (void)state;
@@ -890,6 +940,8 @@ int main(void) {
         TEST(downloads_without_workers_wait),
         TEST(closing_ends_downloads),
         TEST(downloads_of_lost_devices_end),
+        TEST(downloads_survive_one_failure),
+        TEST(no_slot_is_free_between_chunks),
         TEST(misuse_is_refused),
         TEST(a_forked_child_has_none),
     };
