@@ -18,14 +18,17 @@ static _Thread_local bool inside; /* keeps (2) */
 
 /* The index of a status in the counts. */
 static unsigned status_index(vram_status status) {
-    switch (status) {
-#define PLACE(name, value, text)                                                                   \
-    case VRAM_##name:                                                                              \
-        return VR_STATUS_OF_##name;
+    static const vram_status statuses[VR_STATUS_COUNT] = {
+#define PLACE(name, value, text) [VR_STATUS_OF_##name] = VRAM_##name,
         VRAM_STATUS_MAP(PLACE)
 #undef PLACE
+    };
+    unsigned index = VR_STATUS_COUNT - 1;
+    /* untaken: no status is missing in the table; one that were would be counted as OK */
+    while (index > 0 && statuses[index] != status) {
+        index--;
     }
-    return VR_STATUS_OF_ERR_BACKEND;
+    return index;
 }
 
 /* Halves the count once per half-life; within the last half-life it falls linearly. */
