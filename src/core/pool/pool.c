@@ -194,6 +194,7 @@ COLD vram_status free_notified(struct vr_cache *cache, struct vr_block *block, u
     }
     bool lives = vr_handle_try_ref(handle);
     vr_thread_leave(thread);
+    /* untaken: the pool ends meanwhile, in another thread */
     if (!lives) { /* the ending pool takes the block with it */
         return VRAM_OK;
     }
@@ -312,7 +313,7 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
     uint64_t handle = cache->pool_handle;
     bool lives = vr_handle_try_ref(handle);
     vr_thread_leave(cache->thread);
-    if (lives) {
+    if (lives) { /* untaken: the pool ends meanwhile, in another thread */
         vr_pool_return(pool, queue, blocks, count);
         vr_limit_trim_cached(pool);
         vr_handle_unpin(handle);
