@@ -8,6 +8,7 @@
 #include "replay/replay_page.h"
 #include "replay/trace_reader.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -273,6 +274,7 @@ static int judge_pass(const struct pass *pass, int code) {
 
 static int judge(const struct job *job) {
     int code = EXIT_YES;
+    assert(job->report.leasts != NULL || job->report.least_count == 0);
     for (size_t i = 0; i < job->report.pass_count; i++) {
         code = judge_pass(&job->report.passes[i], code);
     }
@@ -290,6 +292,7 @@ static const char *file_of_trace(void *user, const struct trace *trace) {
 }
 
 static int replay(struct job *job) {
+    assert(job->trace_count > 0 && job->policy_count > 0 && job->repeats > 0);
     job->options.place.backend = job->target.info.backend;
     job->options.place.device = job->target.info.backend_index;
     job->report.target = &job->target;

@@ -145,6 +145,13 @@ static uint32_t print_formatted(const struct terminal *terminal, enum style styl
     return terminal_columns(text);
 }
 
+void text_add(char *text, size_t text_bytes, const char *piece) {
+    size_t used = strlen(text), bytes = strlen(piece);
+    if (used + bytes < text_bytes) {
+        memcpy(text + used, piece, bytes + 1);
+    }
+}
+
 void terminal_print(const struct terminal *terminal, enum style style, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

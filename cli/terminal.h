@@ -41,6 +41,9 @@ void terminal_detect(struct terminal *terminal, const char *color);
  */
 void text_sanitize(char *text);
 
+/* Appends a piece to a text that has room for `text_bytes`; one that does not fit is left out. */
+void text_add(char *text, size_t text_bytes, const char *piece);
+
 /* Prints to stdout in a style; the formatted text is sanitized. */
 void terminal_print(const struct terminal *terminal, enum style style, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

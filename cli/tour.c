@@ -263,6 +263,7 @@ static int walk(const struct invocation *invocation, const struct target *target
         print_title(terminal, &target->info);
     }
     size_t count = lead(&tour, stages, terminal);
+    assert(count > 0); /* a route has a stop */
     int code = judge(&tour, &stages[count - 1], tour.route[count - 1]->name);
     if (terminal == NULL) {
         code = write_tour(&tour, stages, count, code == EXIT_YES) ? code : EXIT_MISUSE;

@@ -5,6 +5,8 @@
 #include "cuda_run.h"
 #include "serve.h"
 
+#include <assert.h>
+
 #define CALLER __builtin_return_address(0)
 
 /* A request on its way to the driver. */
@@ -108,6 +110,7 @@ static int alloc_async(alloc_async_fn *plain, alloc_pool_fn *of_pool, cuda_addr 
                        void *pool, void *stream, const void *caller) {
     struct cuda_request request;
     int code;
+    assert(plain || of_pool); /* cuda_real never returns NULL */
     if (serve_alloc(addr, bytes, pool, stream, caller, &code)) {
         return code;
     }

@@ -551,7 +551,7 @@ vram_status vram_remote_address_get(vram_remote *handle, void *address, size_t *
         return status;
     }
     struct vr_remote *remote = entered;
-    if (*bytes < remote->address_bytes) {
+    if (!address || *bytes < remote->address_bytes) {
         status = vr_fail(VRAM_ERR_LIMIT, "the address has %zu bytes, and there is room for %zu",
                          remote->address_bytes, *bytes);
     } else {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ----------------------------------------------------------------- callbacks */
@@ -124,6 +125,7 @@ static void chunk_network(struct vr_chunk *chunk) {
     } else if (chunk->desc) {
         chunk_receive(chunk);
     } else {
+        assert(chunk->transfer); /* a peer's chunk has a piece, is sent, or came with its bytes */
         chunk->answered = false; /* DATA comes */
         chunk->transfer->served += chunk->bytes;
         vr_mail_send(chunk->peer, (struct vr_message){.type = VR_REMOTE_READ,
@@ -228,11 +230,10 @@ static void step_network(struct vr_chunk *chunk) {
         }
         return;
     }
-    if (chunk->status != VRAM_OK) {
-        chunk->stage = VR_CHUNK_END;
-    } else if (chunk->net_status != UCS_OK) {
+    bool good = chunk->status == VRAM_OK;
+    if (good && chunk->net_status != UCS_OK) {
         chunk_fail(chunk, vr_ucx_fail(chunk->net_status, "ucp_put_nbx"));
-    } else if (!chunk->to_network && !chunk->host && !over) {
+    } else if (good && !chunk->to_network && !chunk->host && !over) {
         chunk_copy(chunk, VR_CHUNK_COPY_OUT);
     } else {
         chunk->stage = VR_CHUNK_END;

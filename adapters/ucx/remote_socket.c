@@ -38,8 +38,9 @@ union any_address {
 /* ----------------------------------------------------------------- addresses */
 
 void vr_socket_write(const struct sockaddr_storage *from, uint8_t to[VR_SOCKET_BYTES]) {
-    union any_address address = {.storage = *from};
-    bool six = address.any.sa_family == AF_INET6;
+    union any_address address;
+    memcpy(&address.storage, from, sizeof address.storage);
+    bool six = from->ss_family == AF_INET6;
     memset(to, 0, VR_SOCKET_BYTES);
     to[0] = six ? FAMILY_6 : FAMILY_4;
     memcpy(to + 1, six ? (const void *)&address.in6.sin6_addr : &address.in.sin_addr, six ? 16 : 4);
@@ -113,6 +114,7 @@ static bool socket_matches(int fd, const uint8_t target[VR_SOCKET_BYTES]) {
     union any_address peer;
     uint8_t bytes[VR_SOCKET_BYTES];
     socklen_t length = sizeof peer;
+    memset(&peer, 0, sizeof peer);
     if (getpeername(fd, &peer.any, &length) ||
         (peer.any.sa_family != AF_INET && peer.any.sa_family != AF_INET6)) {
         return false;

@@ -50,7 +50,7 @@ void vr_message_write(const struct vr_message *message, uint8_t to[VR_REMOTE_MES
                                              message->bytes,
                                              message->value,
                                              (uint64_t) - (int64_t)message->status};
-    for (int i = 0; i < VR_REMOTE_WORDS; i++) {
+    for (size_t i = 0; i < VR_REMOTE_WORDS; i++) {
         word_write(to + 8 * i, words[i]);
     }
 }
@@ -60,7 +60,7 @@ bool vr_message_read(const void *from, size_t bytes, struct vr_message *message)
     if (bytes != VR_REMOTE_MESSAGE_BYTES) {
         return false;
     }
-    for (int i = 0; i < VR_REMOTE_WORDS; i++) {
+    for (size_t i = 0; i < VR_REMOTE_WORDS; i++) {
         words[i] = word_read((const uint8_t *)from + 8 * i);
     }
     *message = (struct vr_message){.version = (uint16_t)(words[0] >> 32),

@@ -111,7 +111,7 @@ static void free_workers(const struct contest *contest, struct entry *entry) {
         struct worker *worker = &entry->workers[i];
         free(worker->blocks);
         free(worker->held);
-        if (!is_free_side(worker)) {
+        if (i < entry->threads) { /* the others use the same belt */
             free(worker->belt);
         }
     }
@@ -150,10 +150,6 @@ static bool make_workers(const struct stage *stage, struct entry *entry) {
     entry->workers = calloc(count, sizeof entry->workers[0]);
     if (entry->samples == NULL || entry->workers == NULL) {
         return false;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        entry->workers[i].entry = entry;
-        entry->workers[i].index = i;
     }
     for (uint32_t i = 0; i < count; i++) {
         if (!make_worker(stage, entry, i)) {
@@ -315,8 +311,8 @@ static uint32_t set_goals(struct stage *stage, const uint64_t *sample_ns) {
         if (!entry->measured) {
             continue;
         }
-        double share = contest->plan.seconds * 1e9 / measured;
-        double goal = share / (double)(sample_ns[i] + sample_ns[i] / PRELUDE_PART + TURN_NS);
+        double share = contest->plan.seconds * 1e9 / measured, sample = (double)sample_ns[i];
+        double goal = share / (sample + sample / PRELUDE_PART + TURN_NS);
         entry->sample_goal = goal < SAMPLES_MIN   ? SAMPLES_MIN
                              : goal > SAMPLES_MAX ? SAMPLES_MAX
                                                   : (uint32_t)goal;

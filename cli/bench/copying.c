@@ -445,7 +445,7 @@ static void measure_pairs(struct copying *copying, struct copy_pair *pair, doubl
 
 /* A byte, 4 KiB, times 16, to the largest, which may lie between two of these. */
 static void choose_sizes(struct copying *copying, uint64_t largest) {
-    static const uint64_t sizes[] = {1, 4096, 64 * 1024, MIB, 16 * MIB, 256 * MIB, 1024 * MIB};
+    static const uint64_t sizes[] = {1, 4096, 65536, MIB, 16 * MIB, 256 * MIB, 1024 * MIB};
     for (size_t i = 0; i < COPY_SIZES_MAX; i++) {
         uint64_t size = sizes[i] < largest ? sizes[i] : largest;
         copying->sizes[copying->size_count++].bytes = size;

@@ -54,8 +54,8 @@ LOOP bool loop_burst(struct worker *worker, uint64_t pairs, take_fn *take, give_
                 return false;
             }
         }
-        const struct choice *order =
-            worker->script + worker->cursor++ % (SCRIPT_STEPS / BURST_BLOCKS) * BURST_BLOCKS;
+        size_t burst = worker->cursor++ % (SCRIPT_STEPS / BURST_BLOCKS);
+        const struct choice *order = worker->script + burst * BURST_BLOCKS;
         for (uint32_t i = 0; i < BURST_BLOCKS; i++) {
             if (order[i].slot < count && !loop_give(worker, order[i].slot, give)) {
                 return false;

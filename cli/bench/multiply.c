@@ -311,19 +311,19 @@ static bool fill(struct multiplying *m) {
     uint64_t side = m->side > BATCH_SIDE ? m->side : BATCH_SIDE, count = side * side;
     m->a = malloc(count * sizeof(float));
     m->b = malloc(count * sizeof(float));
-    m->c = malloc((count + BATCHED * BATCH_ROWS * BATCH_SIDE) * sizeof(float));
+    m->c = malloc((count + UINT64_C(1) * BATCHED * BATCH_ROWS * BATCH_SIDE) * sizeof(float));
     for (uint64_t i = 0; m->a && m->b && m->c && i < count; i++) {
         m->a[i] = (float)(i * 2654435761u % 1000) / 1000;
         m->b[i] = (float)(i * 40503u % 1000) / 1000;
     }
-    for (int i = 0; m->a && m->b && m->c && i < BATCHED; i++) {
+    for (uint64_t i = 0; m->a && m->b && m->c && i < BATCHED; i++) {
         m->batch[i] = (vram_matmul){.size = sizeof(vram_matmul),
                                     .m = BATCH_ROWS,
                                     .k = BATCH_SIDE,
                                     .n = BATCH_SIDE,
                                     .a = m->a + i * BATCH_ROWS,
                                     .b = m->b,
-                                    .c = m->c + (uint64_t)i * BATCH_ROWS * BATCH_SIDE,
+                                    .c = m->c + i * BATCH_ROWS * BATCH_SIDE,
                                     .place = VRAM_PLACE_DEVICE};
     }
     return m->a && m->b && m->c;

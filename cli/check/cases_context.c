@@ -56,7 +56,7 @@ static bool backend_is_whole(struct check *check, uint32_t index, uint32_t *devi
     CHECK_THAT(check, info.present || info.device_count == 0);
     for (uint32_t i = 0; i < index; i++) {
         CHECK_OK(check, vram_backend_info_get(check->context, i, &other));
-        CHECK_THAT(check, strcmp(other.name, info.name) != 0);
+        CHECK_THAT(check, other.name != NULL && strcmp(other.name, info.name) != 0);
     }
     *devices += info.device_count;
     return true;

@@ -106,7 +106,7 @@ bool check_exhausted(struct check *check, vram_status status, struct check_place
     return unexpected(check, status, "an exhaustion", place);
 }
 
-bool check_that(struct check *check, bool holds, struct check_place place) {
+bool(check_that)(struct check *check, bool holds, struct check_place place) {
     return holds || check_fail(check, place, "does not hold");
 }
 
@@ -115,7 +115,7 @@ bool check_equal(struct check *check, uint64_t left, uint64_t right, struct chec
                                        (unsigned long long)right);
 }
 
-bool check_fail(struct check *check, struct check_place place, const char *format, ...) {
+bool(check_fail)(struct check *check, struct check_place place, const char *format, ...) {
     char text[400];
     va_list list;
 
@@ -126,7 +126,7 @@ bool check_fail(struct check *check, struct check_place place, const char *forma
     return false;
 }
 
-bool check_skip(struct check *check, const char *format, ...) {
+bool(check_skip)(struct check *check, const char *format, ...) {
     va_list list;
 
     pthread_mutex_lock(&check->lock);

@@ -73,7 +73,7 @@ static void add_device(struct estimate_job *job, const struct device_survey *dev
 static void add_all(struct estimate_job *job, const struct survey *survey) {
     bool simulated =
         survey->best_known && survey->devices[survey->best].info.kind == VRAM_DEVICE_SIMULATED;
-    uint32_t taken[ESTIMATE_DEVICES_MAX];
+    uint32_t taken[ESTIMATE_DEVICES_MAX] = {0};
     for (uint32_t i = 0; i < survey->device_count; i++) {
         vram_device_kind kind = survey->devices[i].info.kind;
         uint32_t before = job->options.device_count;

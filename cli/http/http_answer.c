@@ -23,8 +23,10 @@ bool http_body_add(void *user, const char *text, size_t bytes) {
         body->text = grown;
         body->room = room;
     }
-    memcpy(body->text + body->used, text, bytes);
-    body->used += bytes;
+    if (bytes > 0) { /* else there may be no memory yet */
+        memcpy(body->text + body->used, text, bytes);
+        body->used += bytes;
+    }
     return true;
 }
 

@@ -209,6 +209,7 @@ static void folder_visit(struct pages_visit *visit, const char *path, uid_t user
     if (folder >= 0) {
         (void)close(folder);
     }
+    visit->path = NULL;
 }
 
 /* The folders of all users, for root: PARENT/PREFIXuserSUFFIX. */

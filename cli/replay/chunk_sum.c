@@ -47,7 +47,7 @@ uint64_t chunk_xxh64(const uint8_t *data, size_t bytes, uint64_t seed) {
     uint64_t hash = seed + PRIME_5;
     size_t at = 0;
     for (; at + 32 <= bytes; at += 32) {
-        for (unsigned i = 0; i < 4; i++) {
+        for (size_t i = 0; i < 4; i++) {
             four[i] = mixed(four[i], number_at(data + at + 8 * i, 8));
         }
     }

@@ -98,7 +98,7 @@ static void print_row(const struct terminal *terminal, const struct pass *pass, 
             text[0] = 0;
             extra = !extra;
         }
-        strcat(text, cell_text(terminal, cell));
+        text_add(text, sizeof text, cell_text(terminal, cell));
     }
     terminal_print(terminal, extra ? STYLE_BAD : STYLE_GOOD, "%s", text);
 }
@@ -125,7 +125,7 @@ static void print_floor(const struct terminal *terminal, size_t count, uint32_t 
     for (size_t i = 0; i < count; i++) {
         char text[PANEL_MOST * 4 + 1] = "";
         for (uint32_t k = 0; k < columns; k++) {
-            strcat(text, terminal->utf8 ? "\xe2\x94\x80" : "-");
+            text_add(text, sizeof text, terminal->utf8 ? "\xe2\x94\x80" : "-");
         }
         terminal_print(terminal, STYLE_DIM, "%s", text);
         printf("%*s", i + 1 < count ? GAP_COLUMNS : 0, "");

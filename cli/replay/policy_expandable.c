@@ -59,12 +59,13 @@ static struct chunk *join(struct expandable *all, struct chunk *chunk) {
         take_out(all, chunk->behind);
         chunk_join(chunk);
     }
-    if (joins(chunk, chunk->before)) {
-        chunk = chunk->before;
-        take_out(all, chunk);
-        chunk_join(chunk);
+    struct chunk *before = chunk->before;
+    if (!joins(chunk, before)) {
+        return chunk;
     }
-    return chunk;
+    take_out(all, before);
+    chunk_join(before);
+    return before;
 }
 
 static void give_back(void *state, struct chunk *chunk) {
@@ -143,8 +144,9 @@ static vram_status map_chunk(struct expandable *all, struct chunk *chunk, uint64
         return status;
     }
     chunk->unmapped = false;
-    *mapped = join(all, chunk);
-    put_free(all, *mapped);
+    chunk = join(all, chunk);
+    put_free(all, chunk);
+    *mapped = chunk;
     return VRAM_OK;
 }
 

@@ -91,7 +91,7 @@ static void print_run(const struct terminal *terminal, enum style style, uint32_
                       const char *rich, const char *plain) {
     char text[BAR_COLUMNS * 4 + 1] = "";
     for (uint32_t i = 0; i < columns; i++) {
-        strcat(text, terminal->utf8 ? rich : plain);
+        text_add(text, sizeof text, terminal->utf8 ? rich : plain);
     }
     terminal_print(terminal, style, "%s", text);
 }
@@ -194,14 +194,12 @@ void replay_report_verdict(const struct replay_report *report, const struct term
 }
 
 void replay_report_print(const struct replay_report *report, const struct terminal *terminal) {
-    const struct trace *last = NULL;
     replay_report_head(report, terminal);
     for (size_t i = 0; i < report->pass_count; i++) {
         const struct pass *pass = &report->passes[i];
-        if (pass->trace != last) {
+        if (i == 0 || pass->trace != report->passes[i - 1].trace) {
             replay_report_trace(pass->trace, terminal);
             print_titles(terminal);
-            last = pass->trace;
         }
         print_pass(report, terminal, pass, largest_peak(report, pass->trace));
     }

@@ -239,6 +239,7 @@ static bool chunk_begin(struct shard_reader *shard, struct shard_problem *proble
 static void chunk_drop(struct shard_reader *shard) {
     free(shard->chunks[0].memory);
     shard->chunks[0] = shard->chunks[1];
+    shard->chunks[1] = (struct chunk_view){.memory = NULL};
     shard->chunk_count--;
     shard->at = NULL;
 }
@@ -277,9 +278,10 @@ bool shard_reader_fill(struct shard_reader *shard, struct definitions *definitio
 }
 
 void shard_reader_free(struct shard_reader *shard) {
-    while (shard->chunk_count > 0) {
-        chunk_drop(shard);
+    for (uint32_t i = 0; i < shard->chunk_count; i++) {
+        free(shard->chunks[i].memory);
     }
+    shard->chunk_count = 0;
     free(shard->report);
     shard->report = NULL;
 }

@@ -120,7 +120,7 @@ static bool read_fields(struct reader *reader, const struct field *fields,
 }
 
 static bool read_operation(struct reader *reader) {
-    struct field fields[FIELDS_MAX];
+    struct field fields[FIELDS_MAX] = {{NULL, 0}};
     struct trace_entry entry = {.kind = TRACE_ALLOC};
     size_t count = split(reader->text, reader->text_bytes, fields);
     if (count != reader->field_count) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { WIRE_NUMBER = 0, WIRE_BYTES = 2, NUMBER_MAX = 10, TEXT_MAX = 512 };
+enum { NUMBERS_MAX = 2 * NUMBER_MAX }; /* of a field, and of its value or its length */
 
 static size_t put_number(uint8_t to[NUMBER_MAX], uint64_t value) {
     size_t bytes = 0;
@@ -24,14 +25,14 @@ static void append(struct proto *proto, uint64_t value) {
 }
 
 void proto_number(struct proto *proto, uint32_t field, uint64_t value) {
-    if (proto->bytes + 2 * NUMBER_MAX <= PROTO_MAX) {
+    if (proto->bytes + NUMBERS_MAX <= PROTO_MAX) {
         append(proto, (uint64_t)field << 3 | WIRE_NUMBER);
         append(proto, value);
     }
 }
 
 static void proto_bytes(struct proto *proto, uint32_t field, const void *data, size_t bytes) {
-    if (proto->bytes + 2 * NUMBER_MAX + bytes <= PROTO_MAX) {
+    if (proto->bytes + NUMBERS_MAX + bytes <= PROTO_MAX) {
         append(proto, (uint64_t)field << 3 | WIRE_BYTES);
         append(proto, bytes);
         memcpy(proto->data + proto->bytes, data, bytes);
@@ -49,7 +50,7 @@ void proto_message(struct proto *proto, uint32_t field, const struct proto *mess
 }
 
 void proto_write(const struct proto *proto, uint32_t field, FILE *to) {
-    uint8_t head[2 * NUMBER_MAX];
+    uint8_t head[NUMBERS_MAX];
     size_t bytes = put_number(head, (uint64_t)field << 3 | WIRE_BYTES);
     bytes += put_number(head + bytes, proto->bytes);
     fwrite(head, 1, bytes, to);

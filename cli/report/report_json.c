@@ -215,7 +215,7 @@ static void write_transfer(struct json_out *json, size_t direction, size_t route
 static void write_transfers(const struct history *history, struct json_out *json) {
     json_unsigned(json, "transfer_count", history->transfer_count);
     json_array_begin(json, "transfers");
-    for (size_t i = 0; i < HISTORY_DIRECTIONS * HISTORY_ROUTES; i++) {
+    for (size_t i = 0; i < (size_t)HISTORY_DIRECTIONS * HISTORY_ROUTES; i++) {
         size_t direction = i / HISTORY_ROUTES, route = i % HISTORY_ROUTES;
         const vram_transfer_stats *sum = history_transfers(history, direction, route);
         if (sum != NULL) {

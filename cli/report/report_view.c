@@ -349,7 +349,7 @@ static void print_transfers(const struct report_view *view) {
     terminal_print(view->terminal, STYLE_DIM, "%9s%*s%8s%9s%9s%9s", "copies", SIZE_COLUMNS, "bytes",
                    "GB/s", "half in", "99 % in", "longest");
     printf("\n");
-    for (size_t i = 0; i < HISTORY_DIRECTIONS * HISTORY_ROUTES; i++) {
+    for (size_t i = 0; i < (size_t)HISTORY_DIRECTIONS * HISTORY_ROUTES; i++) {
         size_t direction = i / HISTORY_ROUTES, route = i % HISTORY_ROUTES;
         const vram_transfer_stats *sum = history_transfers(view->history, direction, route);
         if (sum != NULL) {

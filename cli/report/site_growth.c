@@ -21,7 +21,7 @@ void growth_note(struct growth *growth, uint32_t part, uint64_t before, uint64_t
 }
 
 void growth_halve(struct growth *growth) {
-    for (uint32_t i = 0; i < GROWTH_PARTS / 2; i++) {
+    for (size_t i = 0; i < GROWTH_PARTS / 2; i++) {
         uint32_t one = growth->least[2 * i], two = growth->least[2 * i + 1];
         bool both = 2 * i + 1 <= growth->part;
         growth->least[i] = both && two < one ? two : one;

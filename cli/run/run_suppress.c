@@ -87,9 +87,7 @@ static bool matches_from(const char *pattern, const char *end, const char *text,
         if (pattern < end && *pattern == '*') {
             star = ++pattern;
             retry = text;
-        } else if (pattern == end) {
-            return true;
-        } else if (pattern + 1 == end && *pattern == '$' && *text == 0) {
+        } else if (pattern == end || (pattern + 1 == end && *pattern == '$' && *text == 0)) {
             return true;
         } else if (*text != 0 && *pattern == *text) {
             pattern++;

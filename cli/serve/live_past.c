@@ -165,9 +165,8 @@ void live_past_add(struct live_past *past, uint64_t since_ns, const struct page_
                              .level = live_pressure(view)};
     tags_take(past, view, &slot);
     slot.number = since_ns / past->interval_ns;
-    struct past_slot *last = past->count > 0 ? &past->slots[past->count - 1] : NULL;
-    if (last != NULL && last->number >= slot.number) {
-        slot_merge(last, &slot);
+    if (past->count > 0 && past->slots[past->count - 1].number >= slot.number) {
+        slot_merge(&past->slots[past->count - 1], &slot);
         return;
     }
     while (past->count == PAST_SLOTS) { /* slots far apart do not merge at once */

@@ -16,8 +16,9 @@ static void filter_backspace(struct view *view) {
 static void filter_add(struct view *view, uint32_t character) {
     char text[5];
     character_encode(character, text);
-    if (strlen(view->filter) + strlen(text) < sizeof view->filter) {
-        strcat(view->filter, text);
+    size_t used = strlen(view->filter), bytes = strlen(text);
+    if (used + bytes < sizeof view->filter) {
+        memcpy(view->filter + used, text, bytes + 1);
     }
 }
 

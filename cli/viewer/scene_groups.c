@@ -7,7 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMES = 1 << 12, STREAMS_MAX = 256, SIZE_CLASSES = 64, NAME_MAX_BYTES = 255 };
+enum {
+    NAMES = 1 << 12,
+    NAMES_MOST = NAMES / 4 * 3,
+    STREAMS_MAX = 256,
+    SIZE_CLASSES = 64,
+    NAME_MAX_BYTES = 255
+};
 
 /* ------------------------------------------------------------------- groups */
 
@@ -90,7 +96,7 @@ static bool site_find(struct scene_grouped *sites, const char *name, uint64_t nu
                       uint32_t *group) {
     uint32_t at = name_hash(name) & (NAMES - 1);
     for (uint32_t i = 0; i < NAMES; i++, at = (at + 1) & (NAMES - 1)) {
-        if (sites->by_name[at] == 0 && sites->count < NAMES / 4 * 3) {
+        if (sites->by_name[at] == 0 && sites->count < NAMES_MOST) {
             if (!group_add(sites, name, strlen(name), number, group)) {
                 return false;
             }

@@ -12,8 +12,9 @@
     typedef float name##_vector __attribute__((vector_size(WIDTH * 4), aligned(4), may_alias));    \
     attributes static void name(uint64_t k, const float *a, const float *b, float *c,              \
                                 uint64_t ldc, bool add) {                                          \
+        enum { COLUMNS = (VECTORS)*WIDTH };                                                        \
         name##_vector sums[ROWS][VECTORS] = {{{0}}};                                               \
-        for (uint64_t p = 0; p < k; p++, a += (ROWS), b += (VECTORS)*WIDTH) {                      \
+        for (uint64_t p = 0; p < k; p++, a += (ROWS), b += COLUMNS) {                              \
             const name##_vector *row = (const name##_vector *)b;                                   \
             _Pragma("GCC unroll 16") for (int i = 0; i < (ROWS); i++) {                            \
                 _Pragma("GCC unroll 4") for (int v = 0; v < (VECTORS); v++) {                      \
@@ -36,6 +37,7 @@
 #define DOTS(name, attributes, WIDTH)                                                              \
     attributes static void name##_dots(uint64_t k, const float *a, const float *b, uint64_t ldb,   \
                                        uint64_t n, float *c) {                                     \
+        enum { STEP = 2 * WIDTH };                                                                 \
         for (uint64_t j = 0; j < n; j += 4) {                                                      \
             uint64_t here = n - j < 4 ? n - j : 4, p = 0;                                          \
             const float *rows[4];                                                                  \
@@ -43,7 +45,7 @@
             for (uint64_t r = 0; r < 4; r++) { /* past the end: the last row again */              \
                 rows[r] = b + (j + (r < here ? r : here - 1)) * ldb;                               \
             }                                                                                      \
-            for (; p + 2 * WIDTH <= k; p += 2 * WIDTH) {                                           \
+            for (; p + STEP <= k; p += STEP) {                                                     \
                 const name##_vector *x = (const name##_vector *)(a + p);                           \
                 _Pragma("GCC unroll 4") for (int r = 0; r < 4; r++) {                              \
                     const name##_vector *y = (const name##_vector *)(rows[r] + p);                 \

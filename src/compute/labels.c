@@ -19,6 +19,7 @@
 #include "base/os/os.h"
 #include "base/struct_tail.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define ENTRIES_DEFAULT 1000
@@ -105,8 +106,9 @@ static void free_entries(struct label_entry *removed) {
 static struct label_entry *evict_for(struct vr_labels *cache, uint64_t bytes) {
     struct label_entry *removed = NULL;
     while (cache->entries >= cache->max_entries || cache->bytes > cache->max_bytes - bytes) {
-        struct label_entry *oldest =
-            VR_CONTAINER(vr_list_first(&cache->used), struct label_entry, link);
+        struct vr_link *first = vr_list_first(&cache->used);
+        assert(first); /* an empty cache has room */
+        struct label_entry *oldest = VR_CONTAINER(first, struct label_entry, link);
         remove_entry(cache, oldest);
         oldest->next = removed;
         removed = oldest;

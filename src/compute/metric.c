@@ -383,7 +383,8 @@ bool vr_centre_find(const struct vram_distance *distance, vram_precision precisi
    vectors, which is no longer than x and the difference of their lengths. */
 static double key_doubt(const struct vr_search *search, double length, double key) {
     const struct vr_conversion *how = &search->how;
-    double error = (double)(how->dim / LANES + 8) * 0x1.0p-22;
+    uint64_t terms = how->dim / LANES + 8;
+    double error = (double)terms * 0x1.0p-22;
     if (how->metric == VRAM_METRIC_INNER_PRODUCT) {
         double size = length * square_root(search->lengths.longest);
         return how->precision == VRAM_PRECISION_INT8 && size < WHOLE ? 0 : size * error + TINY;

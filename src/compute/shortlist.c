@@ -32,6 +32,7 @@
 #include "vram/pressure.h"
 #include "vram/transfer.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -394,6 +395,7 @@ static void merge_slots(const struct shortlist *list, const struct query_block *
                 heads[count++] = lists + slot * stride + q * list->k;
             }
         }
+        assert(count > 0); /* a part has vectors, and every block sees every tile */
         vr_shortlist_merge(heads, count, list->search->first,
                            &list->search->nearest[block->queries.first + q]);
     }

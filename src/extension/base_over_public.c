@@ -19,8 +19,8 @@
 /* Each library records the calls of its own that the thread is inside. */
 _Thread_local const char *vr_operation_inside __attribute__((tls_model("initial-exec"))) = "";
 
-vram_status vr_error_set(vram_status status, const char *backend, const char *operation,
-                         int64_t native_code, const char *format, ...) {
+vram_status(vr_error_set)(vram_status status, const char *backend, const char *operation,
+                          int64_t native_code, const char *format, ...) {
     vram_error error = {
         .status = status, .backend = backend, .operation = operation, .native_code = native_code};
     va_list arguments;

@@ -297,7 +297,7 @@ bool vr_json_copy(struct vr_json_token token, char *to, size_t to_bytes) {
     const char *at = token.at, *end = token.at + token.bytes;
     size_t used = 0;
     while (is_text(token) && at < end) {
-        uint32_t code;
+        uint32_t code = 0;
         char out[4];
         at += read_character(at, end, &code);
         size_t bytes = write_character(code, out);

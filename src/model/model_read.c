@@ -223,8 +223,8 @@ static void drop_windows(struct vram_model *model) {
 
 /* What NVIDIA's tools write beside a config that does not say how the weights are stored. */
 static vram_status read_quantization(struct reading *reading) {
-    char *text;
-    size_t bytes;
+    char *text = NULL;
+    size_t bytes = 0;
     if (reading->config.quantization.told ||
         !path_beside(reading->path, "hf_quant_config.json", reading->other) ||
         !file_exists(reading->other)) {
@@ -268,8 +268,8 @@ static vram_status count_weights(struct reading *reading) {
 }
 
 static vram_status read_config(struct reading *reading, const char *path) {
-    char *text;
-    size_t bytes;
+    char *text = NULL;
+    size_t bytes = 0;
     vram_status status = read_json(path, CONFIG_MAX, &text, &bytes);
     if (status == VRAM_OK) {
         status = vr_config_read(text, bytes, &reading->config);
@@ -443,8 +443,8 @@ static bool find_model(struct reading *reading, const char *folder, char file[VR
    config.json, they count: they are exact for every family. */
 static vram_status read_json_model(struct reading *reading) {
     struct vr_source named = {.path = reading->path, .fd = -1};
-    char *text, file[VR_PATH_MAX];
-    size_t bytes;
+    char *text = NULL, file[VR_PATH_MAX];
+    size_t bytes = 0;
     bool index;
     vram_status status = read_json(reading->path, INDEX_MAX, &text, &bytes);
     if (status != VRAM_OK) {

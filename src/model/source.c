@@ -119,7 +119,7 @@ vram_status vr_source_take(struct vr_source *source, void *to, size_t bytes) {
 }
 
 static vram_status take_number(struct vr_source *source, unsigned bytes, uint64_t *value) {
-    uint8_t raw[8];
+    uint8_t raw[8] = {0};
     vram_status status = vr_source_take(source, raw, bytes);
     if (status == VRAM_OK) {
         *value = 0;

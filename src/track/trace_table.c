@@ -51,7 +51,7 @@ static bool make_place(struct vr_trace_table *table) {
     if (capacity > VR_TRACE_ENTRIES_MAX) {
         return false;
     }
-    uint32_t *slots = vr_mem_alloc(capacity * 2, sizeof *slots, vr_operation());
+    uint32_t *slots = vr_mem_alloc((size_t)capacity * 2, sizeof *slots, vr_operation());
     struct vr_trace_entry *entries =
         slots ? vr_mem_resize(table->entries, capacity, sizeof *entries, vr_operation()) : NULL;
     if (!entries) {

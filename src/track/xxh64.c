@@ -37,7 +37,7 @@ static uint64_t mix_sum(uint64_t sum, uint64_t input) {
 static uint64_t mix_stripes(const uint8_t **at, size_t *left, uint64_t seed) {
     uint64_t sums[4] = {seed + PRIME_1 + PRIME_2, seed + PRIME_2, seed, seed - PRIME_1};
     for (; *left >= 32; *at += 32, *left -= 32) {
-        for (unsigned i = 0; i < 4; i++) {
+        for (size_t i = 0; i < 4; i++) {
             sums[i] = mix_sum(sums[i], read_number(*at + 8 * i, 8));
         }
     }

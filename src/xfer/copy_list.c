@@ -293,9 +293,7 @@ static void count_all(struct vr_submission *submission, const struct list_piece 
         bytes[pieces[i].way] += pieces[i].bytes;
         most = bytes[pieces[i].way] > bytes[most] ? pieces[i].way : most;
     }
-    if (count) {
-        vr_submission_count(submission, (enum vr_way)most, VRAM_ROUTE_BATCH);
-    }
+    vr_submission_count(submission, (enum vr_way)most, VRAM_ROUTE_BATCH);
 }
 
 /* ---------------------------------------------------------------------- lists */
@@ -341,13 +339,12 @@ vram_status vram_transfer_batch(vram_queue *queue, const vram_copy *copies, size
     if (status != VRAM_OK) {
         return status;
     }
-    if (count && !(pieces = vr_mem_alloc(count, sizeof *pieces, vr_operation()))) {
-        status = VRAM_ERR_HOST_MEMORY;
+    if (count) {
+        pieces = vr_mem_alloc(count, sizeof *pieces, vr_operation());
+        status = pieces ? list_check(&submission, copies, count, pieces, &used, &bytes)
+                        : VRAM_ERR_HOST_MEMORY;
     }
-    if (status == VRAM_OK) {
-        status = list_check(&submission, copies, count, pieces, &used, &bytes);
-    }
-    if (status == VRAM_OK) {
+    if (status == VRAM_OK && used) {
         count_all(&submission, pieces, used);
         status = submit_all(&submission, pieces, used);
     }

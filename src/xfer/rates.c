@@ -81,7 +81,7 @@ static uint64_t typical_of(const struct vr_rate *cell, uint64_t samples) {
         }
         sorted[at] = sample;
     }
-    return sorted[samples < 2 * VR_RATE_WINDOW ? 0 : (count - 1) / 2];
+    return sorted[samples < UINT64_C(2) * VR_RATE_WINDOW ? 0 : (count - 1) / 2];
 }
 
 void vr_rates_note(struct vr_rates *rates, bool to_host, bool staged, uint64_t bytes, uint64_t ns) {

@@ -24,9 +24,11 @@ struct slot_poll {
     vram_point point;
 };
 
-static void collect_polls(struct vr_readback *readback, struct slot_poll *polls) {
+/* Returns how many there are. */
+static uint32_t collect_polls(struct vr_readback *readback, struct slot_poll *polls) {
+    uint32_t count = readback->count;
     vr_mutex_lock(&readback->lock);
-    for (uint32_t i = 0; i < readback->count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct vr_frame *frame = &readback->frames[i];
         polls[i] = (struct slot_poll){.state = VR_FRAME_IDLE};
         if (frame->state == VR_FRAME_IN_FLIGHT) {
@@ -37,6 +39,7 @@ static void collect_polls(struct vr_readback *readback, struct slot_poll *polls)
         }
     }
     vr_mutex_unlock(&readback->lock);
+    return count;
 }
 
 /* Ends the flight of a frame; under the lock. The caller ends *count without it. */
@@ -85,8 +88,8 @@ vram_status vr_readback_refresh(struct vr_readback *readback, struct vram_error 
     struct vram_error before;
     vram_status first = VRAM_OK;
     vr_error_save(&before);
-    collect_polls(readback, polls);
-    for (uint32_t i = 0; i < readback->count; i++) {
+    uint32_t count = collect_polls(readback, polls);
+    for (uint32_t i = 0; i < count; i++) {
         struct vr_frame *frame = &readback->frames[i];
         vram_status status = VRAM_OK;
         if (polls[i].state == VR_FRAME_IN_FLIGHT) {
@@ -125,9 +128,10 @@ static vram_status find_frame(struct vr_readback *readback, uint64_t number,
                    (unsigned long long)wanted);
 }
 
-/* The status of a frame, and its point while it is in flight. */
+/* The status of a frame, and its point while it is in flight, else none. */
 static vram_status frame_status(struct vr_readback *readback, uint64_t number, vram_point *point) {
     struct vr_frame *frame = NULL;
+    *point = (vram_point){NULL, 0};
     vr_mutex_lock(&readback->lock);
     vram_status status = find_frame(readback, number, &frame);
     if (status == VRAM_OK && frame->state == VR_FRAME_IN_FLIGHT) {
@@ -136,8 +140,6 @@ static vram_status frame_status(struct vr_readback *readback, uint64_t number, v
     } else if (status == VRAM_OK && frame->state == VR_FRAME_FAILED) {
         status = frame->error.status;
         vr_error_restore(&frame->error);
-    } else if (status == VRAM_OK) {
-        *point = (vram_point){NULL, 0};
     }
     vr_mutex_unlock(&readback->lock);
     return status;
@@ -326,7 +328,7 @@ vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_fra
     VR_CALL;
     struct vr_readback *readback = NULL;
     struct vram_error before, trouble;
-    vram_point point;
+    vram_point point = {NULL, 0};
     if (!frame) {
         return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the frame is NULL");
     }

@@ -178,7 +178,7 @@ static vram_status copy_round_trip(struct hip_probe *probe, vram_addr memory, un
 
 static void probe_copies(struct hip_probe *probe) {
     struct vr_device *device = probe->device;
-    uint64_t memory_bytes = 2 * SAMPLE;
+    uint64_t memory_bytes = UINT64_C(2) * SAMPLE;
     vram_addr memory = 0, host = 0;
     enum probe_result result =
         probe_result_of(probe, device->ops->alloc(device, memory_bytes, &memory));

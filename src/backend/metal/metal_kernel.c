@@ -79,7 +79,7 @@ static vram_status pipeline_make(struct vr_metal_device *metal, vr_mtl_id librar
 }
 
 vram_status vr_metal_builtins_make(struct vr_metal_device *metal) {
-    vr_mtl_id library;
+    vr_mtl_id library = NULL;
     vram_status status = library_make(metal, builtin_source, &library);
     if (status != VRAM_OK) {
         return status;
@@ -105,7 +105,7 @@ void vr_metal_builtins_end(struct vr_metal_device *metal) {
 
 static vram_status text_load(struct vr_metal_device *metal, const char *text, const char *entry,
                              struct metal_kernel *kernel) {
-    vr_mtl_id library;
+    vr_mtl_id library = NULL;
     void *pool = metal->api->objc_autoreleasePoolPush();
     vram_status status = library_make(metal, text, &library);
     if (status == VRAM_OK) {

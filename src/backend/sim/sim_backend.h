@@ -50,13 +50,14 @@
 #include "backend/sim/sim_map.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/size.h"
 
-#define VR_SIM_TEXT_MAX    192         /* bytes of a violation's text, with the 0 */
-#define VR_SIM_TEXTS_MAX   64          /* violations kept as text */
-#define VR_SIM_BOUNCE      (64 * 1024) /* bytes moved at once between two blocks */
-#define VR_SIM_SPARES_MAX  32          /* free address ranges kept for reuse */
-#define VR_SIM_THREADS_MAX 8           /* threads that are known to have seen a loss */
-#define VR_SIM_LIES_MAX    8           /* wrong addresses that are kept */
+#define VR_SIM_TEXT_MAX    192           /* bytes of a violation's text, with the 0 */
+#define VR_SIM_TEXTS_MAX   64            /* violations kept as text */
+#define VR_SIM_BOUNCE      (64 * VR_KIB) /* bytes moved at once between two blocks */
+#define VR_SIM_SPARES_MAX  32            /* free address ranges kept for reuse */
+#define VR_SIM_THREADS_MAX 8             /* threads that are known to have seen a loss */
+#define VR_SIM_LIES_MAX    8             /* wrong addresses that are kept */
 
 /* -------------------------------------------------------------------- memory */
 

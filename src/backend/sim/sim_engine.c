@@ -24,6 +24,8 @@
 #include "base/size.h"
 #include "base/text.h"
 
+#include <assert.h>
+
 /* splitmix64: any seed is valid, also 0. */
 uint64_t vr_sim_random(struct vr_sim *sim) {
     uint64_t value = sim->random += UINT64_C(0x9e3779b97f4a7c15);
@@ -35,7 +37,9 @@ uint64_t vr_sim_random(struct vr_sim *sim) {
 /* ----------------------------------------------------------------- finding work */
 
 static struct vr_sim_work *stream_first_work(const struct vr_sim_stream *stream) {
-    return VR_CONTAINER(vr_list_first(&stream->work), struct vr_sim_work, link);
+    struct vr_link *first = vr_list_first(&stream->work);
+    assert(first); /* a stream without work is not in the list */
+    return VR_CONTAINER(first, struct vr_sim_work, link);
 }
 
 /* When a stream's first work completes, by (1). */

@@ -144,7 +144,9 @@ static vram_status pinned_register(struct vr_device *device, vram_addr addr, uin
         vr_sim_violation(&call, "0x%llx is registered already", (unsigned long long)addr);
     } else {
         struct sim_registered *fresh = vr_mem_alloc(1, sizeof *fresh, "pinned_register");
-        if (vr_sim_system(&call, fresh ? VRAM_OK : VRAM_ERR_HOST_MEMORY)) {
+        if (!fresh) {
+            vr_sim_system(&call, VRAM_ERR_HOST_MEMORY);
+        } else {
             fresh->addr = addr;
             fresh->bytes = bytes;
             vr_list_append(&call.device->registered, &fresh->link);

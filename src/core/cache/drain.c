@@ -211,7 +211,10 @@ static void defer_stateless(struct vr_pool *pool, const struct vr_queue_object *
 
 void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
                         struct vr_block *block) {
-    struct vr_queue_id id = {queue ? queue->object.handle : 0};
+    if (!queue) {
+        vr_pool_return(pool, VR_NO_QUEUE, &block, 1);
+        return;
+    }
     struct vram_error error;
     vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
@@ -222,7 +225,7 @@ void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
     vr_mutex_unlock(&pool->lock);
     vr_error_restore(&error); /* the free succeeds */
     if (!none) {
-        vr_pool_return(pool, id, &block, 1);
+        vr_pool_return(pool, (struct vr_queue_id){queue->object.handle}, &block, 1);
     }
 }
 
