@@ -309,7 +309,7 @@ static bool limit(struct check *check) {
     char text[32];
 
     CHECK_OPEN(check, &device);
-    snprintf(text, sizeof text, "%llu", (unsigned long long)(4 * check_granule(device)));
+    snprintf(text, sizeof text, "%llu", 4 * (unsigned long long)check_granule(device));
     vram_status status = vram_option_set("device_limit", text);
     if (status == VRAM_ERR_LIMIT) {
         return check_skip(check, "the environment sets a lower device_limit");
