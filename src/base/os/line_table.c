@@ -177,6 +177,7 @@ static bool next_sequence(struct vr_dwarf_cursor *cursor, const struct unit *uni
                           struct vr_line_sequence *sequence) {
     struct row row = first_row;
     bool begun = false;
+    sequence->low = sequence->high = 0; /* stays so without a row */
     while (!cursor->bad && cursor->at < cursor->end) {
         enum step step = run_step(cursor, unit, &row);
         if (step == STEP_ROW && !begun) {
