@@ -92,7 +92,7 @@ static bool token_read(const char *text, vram_share_token *token) {
         }
         token->bytes[i] = (uint8_t)(high << 4 | low);
     }
-    return text[2 * VRAM_SHARE_TOKEN_BYTES] == '\n';
+    return text[(size_t)2 * VRAM_SHARE_TOKEN_BYTES] == '\n';
 }
 
 /* Reads the text of a file that anybody with access to the folder may have written. */
