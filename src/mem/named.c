@@ -208,9 +208,9 @@ vram_status vram_named_config_set(vram_named *handle, const char *name,
 static vram_status reserve_bytes(struct vr_named *named, uint64_t bytes) {
     vr_named_refresh(named);
     vr_mutex_lock(&named->lock);
-    uint64_t total = vr_named_total(named), sum;
-    bool fits = vr_add(total, named->pending_bytes, &sum) && vr_add(sum, bytes, &sum) &&
-                (!named->limit_bytes || sum <= named->limit_bytes);
+    uint64_t held = 0, sum;
+    bool fits = vr_add(vr_named_total(named), named->pending_bytes, &held) &&
+                vr_add(held, bytes, &sum) && (!named->limit_bytes || sum <= named->limit_bytes);
     if (fits) {
         named->pending_bytes += bytes;
         named->peak_bytes = sum > named->peak_bytes ? sum : named->peak_bytes;
@@ -221,7 +221,7 @@ static vram_status reserve_bytes(struct vr_named *named, uint64_t bytes) {
                           "%llu bytes more would pass the limit of %llu bytes for named buffers "
                           "(limit_bytes); %llu are held",
                           (unsigned long long)bytes, (unsigned long long)named->limit_bytes,
-                          (unsigned long long)total);
+                          (unsigned long long)held);
 }
 
 static void unreserve_bytes(struct vr_named *named, uint64_t bytes) {

@@ -23,6 +23,7 @@ static void bodies_grow(void **state) {
     (void)state;
     struct http_body body = {0};
     struct http_answer answer = {0};
+    assert_true(http_body_add(&body, "", 0)); /* there is no memory yet */
     assert_true(http_body_add(&body, "abc", 3));
     assert_true(http_body_add(&body, "d", 1));                 /* into twice the room, */
     assert_true(http_body_add(&body, "e", 1));                 /* which has room for this, */

@@ -308,8 +308,11 @@ static void at_every_step(step_fn *call, step_fn *meanwhile) {
         world_prepare(&world, call);
         again_world = world;
         bool was = step_call(call, meanwhile, &world, at);
-        bool reserved = call == narrow_add && world.meanwhile == VRAM_ERR_LIMIT;
-        if (!is_allowed(world.status) || !(is_allowed(world.meanwhile) || reserved)) {
+        /* Either of two that add the same finds no room while the other has reserved it. */
+        bool reserved =
+            call == narrow_add && (world.status == VRAM_OK) != (world.meanwhile == VRAM_OK);
+        if (!(is_allowed(world.status) || (reserved && world.status == VRAM_ERR_LIMIT)) ||
+            !(is_allowed(world.meanwhile) || (reserved && world.meanwhile == VRAM_ERR_LIMIT))) {
             fail_msg("step %llu: %s, meanwhile %s: %s", (unsigned long long)at,
                      vram_status_name(world.status), vram_status_name(world.meanwhile),
                      vram_error_get()->text);

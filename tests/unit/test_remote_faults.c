@@ -65,7 +65,9 @@ static bool fails_at(uint64_t nth, bool for_ever, uint32_t remote_flags, uint32_
     }
     bool struck = vr_mem_failed() > 0;
     vr_mem_fail_at(0, false);
-    assert_true(status == VRAM_OK || struck || status == VRAM_ERR_TIMEOUT); /* a busy machine */
+    if (status != VRAM_OK && !struck && status != VRAM_ERR_TIMEOUT) { /* a busy machine */
+        fail_msg("%s: %s", vram_status_name(status), vram_error_get()->text);
+    }
     assert_ok(vram_remote_close(here));
     assert_ok(vram_remote_close(there));
     vram_context_destroy(rig.context);
