@@ -23,7 +23,7 @@ static vram_status end_of(struct rig *rig, vram_status status, vram_async *async
         kept = *vram_error_get();
     }
     assert_int_not_equal(status, VRAM_ERR_INVALID); /* that would be the library's own mistake */
-    for (int i = 0; i < 100 && vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT) != VRAM_OK; i++) {
+    for (int i = 0; i < 4 && vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT) != VRAM_OK; i++) {
         if (vram_error_get()->status == VRAM_ERR_DEVICE_LOST) {
             break;
         }

@@ -7,10 +7,10 @@
  *     ordinary memory and so copied: every number a child takes is above all that its parent took.
  * (2) Where there is no such word, generation and process id share one word of ordinary memory, and
  *     each query calls getpid. The fork handler covers a process id that is reused.
- * (3) A row of the handler table is written once, then marked ready, and never changes. The rows
- *     that a forking thread has prepared are thread-local: a row that becomes ready between prepare
- *     and the end of the fork is left out of both, and concurrent forks of several threads do not
- *     interfere. The child's only thread is a copy of the forking one.
+ * (3) Rows are added and never change. From the end of at_prepare to the end of the fork rows_lock
+ *     is held, so that no row is added meanwhile: the thread that adds the row of a lock takes that
+ *     lock only afterwards, and no child inherits it locked. rows_lock is taken last, since a row
+ *     may be added with locks held. If rows were added while others were prepared, all begin again.
  */
 #include "base/error.h"
 #include "base/os/platform.h"
@@ -23,7 +23,6 @@ struct fork_row {
     void (*prepare)(void);
     void (*parent)(void);
     void (*child)(void);
-    vr_atomic_bool ready;
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -33,37 +32,51 @@ static vr_atomic_u64 pid_word;   /* generation << 32 | process id; see (2) */
 static int handlers_error;       /* errno of pthread_atfork; written inside `once` */
 
 static struct fork_row rows[ROWS];
-static vr_atomic_u32 rows_taken;
-static _Thread_local uint32_t prepared; /* bits of rows; see (3) */
+static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER; /* held from at_prepare on; see (3) */
+static uint32_t rows_count;                                   /* under rows_lock */
 
-static void at_prepare(void) {
-    prepared = 0;
-    for (unsigned i = ROWS; i-- > 0;) {
-        if (vr_load(&rows[i].ready, VR_ACQUIRE)) {
-            prepared |= 1u << i;
-            if (rows[i].prepare) {
-                rows[i].prepare();
-            }
-        }
-    }
-}
-
-static void at_parent(void) {
-    for (unsigned i = 0; i < ROWS; i++) {
-        if ((prepared >> i & 1) && rows[i].parent) {
+static void rows_run_parent(uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].parent) {
             rows[i].parent();
         }
     }
 }
 
+/* Keeps (3): rows_lock is the last of all locks, and no row is added while it is held. */
+static void at_prepare(void) {
+    for (;;) {
+        pthread_mutex_lock(&rows_lock);
+        uint32_t count = rows_count;
+        pthread_mutex_unlock(&rows_lock);
+        for (uint32_t i = count; i-- > 0;) {
+            if (rows[i].prepare) {
+                rows[i].prepare();
+            }
+        }
+        pthread_mutex_lock(&rows_lock);
+        if (count == rows_count) {
+            return;
+        }
+        pthread_mutex_unlock(&rows_lock); /* untaken: the library's first use, just now */
+        rows_run_parent(count);
+    }
+}
+
+static void at_parent(void) {
+    rows_run_parent(rows_count);
+    pthread_mutex_unlock(&rows_lock);
+}
+
 static void at_child(void) {
     uint64_t seen = vr_load(&pid_word, VR_RELAXED);
     vr_store(&pid_word, seen >> 32 << 32, VR_RELAXED);
-    for (unsigned i = 0; i < ROWS; i++) {
-        if ((prepared >> i & 1) && rows[i].child) {
+    for (uint32_t i = 0; i < rows_count; i++) {
+        if (rows[i].child) {
             rows[i].child();
         }
     }
+    pthread_mutex_unlock(&rows_lock);
 }
 
 static void handlers_start(void) {
@@ -106,16 +119,13 @@ vram_status vr_os_at_fork(void (*prepare)(void), void (*parent)(void), void (*ch
     if (handlers_error) {
         return vr_os_error(handlers_error, "pthread_atfork", 0);
     }
-    uint32_t row = vr_load(&rows_taken, VR_RELAXED);
-    do {
-        if (row >= ROWS) {
-            return vr_error_set(VRAM_ERR_LIMIT, "os", "pthread_atfork", 0,
-                                "all %d fork handlers are in use", ROWS);
-        }
-    } while (!vr_cas_weak(&rows_taken, &row, row + 1, VR_RELAXED));
-    rows[row].prepare = prepare;
-    rows[row].parent = parent;
-    rows[row].child = child;
-    vr_store(&rows[row].ready, true, VR_RELEASE);
-    return VRAM_OK;
+    pthread_mutex_lock(&rows_lock);
+    bool fits = rows_count < ROWS;
+    if (fits) {
+        rows[rows_count++] = (struct fork_row){prepare, parent, child};
+    }
+    pthread_mutex_unlock(&rows_lock);
+    return fits ? VRAM_OK
+                : vr_error_set(VRAM_ERR_LIMIT, "os", "pthread_atfork", 0,
+                               "all %d fork handlers are in use", ROWS);
 }

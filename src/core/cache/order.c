@@ -34,6 +34,7 @@ static vram_status finish_next(struct vr_pool *pool, struct vr_queue_id *last, u
         if (queue_state) {
             stamp = (struct vr_queue_stamp){queue_state->id, queue_state->stamped};
         }
+        /* untaken: a free on the queue meanwhile */
         bool done = !queue_state ||
                     (vr_queue_id_same(stamp.queue, waited.queue) && stamp.value == waited.value);
         if (done && queue_state) {
