@@ -55,10 +55,10 @@ static void at_prepare(void) {
             }
         }
         pthread_mutex_lock(&rows_lock);
-        if (count == rows_count) {
+        if (count == rows_count) { /* untaken: the library's first use adds one just now */
             return;
         }
-        pthread_mutex_unlock(&rows_lock); /* untaken: the library's first use, just now */
+        pthread_mutex_unlock(&rows_lock);
         rows_run_parent(count);
     }
 }

@@ -24,7 +24,7 @@ static unsigned status_index(vram_status status) {
 #undef PLACE
     };
     unsigned index = VR_STATUS_COUNT - 1;
-    /* untaken: no status is missing in the table; one that were would be counted as OK */
+    /* untaken: the table has every status */
     while (index > 0 && statuses[index] != status) {
         index--;
     }
