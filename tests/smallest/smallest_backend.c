@@ -7,11 +7,13 @@
  * `vram check` passes on it, which proves that the rest is really optional.
  *
  * Work done inside the call is in order, so a signal writes its word at once, and whatever a queue
- * is told to wait for has happened already.
+ * is told to wait for has happened already. Several threads may submit to one queue: a lock lets
+ * their work happen one after the other, as a device would.
  */
 #include "smallest.h"
 
 #include "base/error.h"
+#include "base/lock.h"
 #include "base/memory.h"
 #include "base/os/os.h"
 
@@ -24,7 +26,8 @@ struct smallest_plan smallest_plan;
 
 /* What hangs on a device. */
 struct smallest {
-    vr_atomic_u64 used; /* bytes of MEMORY that are taken */
+    vr_atomic_u64 used;   /* bytes of MEMORY that are taken */
+    struct vr_mutex work; /* one piece of work at a time */
 };
 
 /* ------------------------------------------------------------------ backend */
@@ -63,7 +66,9 @@ static vram_status describe(struct vr_backend *backend, uint32_t index,
 /* ------------------------------------------------------------------- memory */
 
 static void device_close(struct vr_device *device) {
-    vr_mem_free(device->impl);
+    struct smallest *smallest = device->impl;
+    vr_mutex_destroy(&smallest->work);
+    vr_mem_free(smallest);
 }
 
 static vram_status memory_info(struct vr_device *device, vram_value *free, vram_value *total) {
@@ -115,16 +120,20 @@ static void queue_destroy(struct vr_queue *queue) {
     vr_mem_free(queue->word);
 }
 
-static vram_status upload(struct vr_queue *queue, vram_addr to, const void *from, uint64_t bytes) {
-    (void)queue;
-    memcpy((void *)(uintptr_t)to, from, bytes);
+static vram_status copy_bytes(struct vr_queue *queue, void *to, const void *from, uint64_t bytes) {
+    struct smallest *smallest = queue->device->impl;
+    vr_mutex_lock(&smallest->work);
+    memcpy(to, from, bytes);
+    vr_mutex_unlock(&smallest->work);
     return VRAM_OK;
 }
 
+static vram_status upload(struct vr_queue *queue, vram_addr to, const void *from, uint64_t bytes) {
+    return copy_bytes(queue, (void *)(uintptr_t)to, from, bytes);
+}
+
 static vram_status download(struct vr_queue *queue, void *to, vram_addr from, uint64_t bytes) {
-    (void)queue;
-    memcpy(to, (const void *)(uintptr_t)from, bytes);
-    return VRAM_OK;
+    return copy_bytes(queue, to, (const void *)(uintptr_t)from, bytes);
 }
 
 static vram_status copy(struct vr_queue *queue, vram_addr to, vram_addr from, uint64_t bytes) {
@@ -133,14 +142,16 @@ static vram_status copy(struct vr_queue *queue, vram_addr to, vram_addr from, ui
 
 static vram_status fill(struct vr_queue *queue, vram_addr to, uint32_t pattern,
                         uint32_t pattern_bytes, uint64_t bytes) {
+    struct smallest *smallest = queue->device->impl;
     unsigned char unit[sizeof pattern];
-    (void)queue;
     for (uint32_t i = 0; i < pattern_bytes; i++) {
         unit[i] = (unsigned char)(pattern >> (8 * i));
     }
+    vr_mutex_lock(&smallest->work);
     for (uint64_t at = 0; at < bytes; at += pattern_bytes) {
         memcpy((unsigned char *)(uintptr_t)to + at, unit, pattern_bytes);
     }
+    vr_mutex_unlock(&smallest->work);
     return VRAM_OK;
 }
 
@@ -181,10 +192,12 @@ static const struct vr_queue_ops queue_ops = {
 };
 
 static vram_status device_open(struct vr_device *device) {
-    device->impl = vr_mem_alloc(1, sizeof(struct smallest), "device open");
-    if (!device->impl) {
+    struct smallest *smallest = vr_mem_alloc(1, sizeof *smallest, "device open");
+    if (!smallest) {
         return VRAM_ERR_HOST_MEMORY;
     }
+    vr_mutex_init(&smallest->work, VR_RANK_BACKEND);
+    device->impl = smallest;
     device->ops = smallest_plan.no_memory_info ? &device_ops_without_info : &device_ops;
     device->queue_ops = &queue_ops;
     device->vmm = smallest_plan.vmm;
