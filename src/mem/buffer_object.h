@@ -153,9 +153,11 @@ vram_status vr_buffer_take_host(struct vr_buffer *buffer, uint64_t bytes, vram_q
    growth.c. */
 vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                    struct vr_buffer_memory *memory);
-/* vram_buffer_resize in place only: VRAM_ERR_UNSUPPORTED, without an error record and with nothing
-   changed, when the buffer would have to move; growth.c. */
-vram_status vr_buffer_extend(vram_buffer *handle, uint64_t bytes, vram_queue *queue);
+/* vram_buffer_resize, which waits up to `wait_ns` for other calls on the buffer. in_place_only:
+   VRAM_ERR_UNSUPPORTED, without an error record and with nothing changed, when the buffer would
+   have to move; growth.c. */
+vram_status vr_buffer_resize_within(vram_buffer *handle, uint64_t bytes, vram_queue *queue,
+                                    uint64_t wait_ns, bool in_place_only);
 /* Frees memory in the order of `queue`; without memory it does nothing. The memory is always freed;
    VRAM_ERR_CORRUPT if the pool found damage. The queue may have ended. */
 vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,

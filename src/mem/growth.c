@@ -23,8 +23,10 @@
 #include "mem/mem_calls.h"
 
 enum {
-    RESERVE_TIMES = 16
-}; /* at most so many times its own size in addresses for a buffer that has moved */
+    RESERVE_TIMES =
+        16, /* at most so many times its own size in addresses, for one that has moved */
+    CLAIM_WAIT_NS = 20000 /* between two looks at a buffer that other calls use */
+};
 
 /* One call. */
 struct growth_call {
@@ -254,6 +256,22 @@ static vram_status call_begin(vram_buffer *handle, vram_queue *queue, struct gro
     return status;
 }
 
+/* The same, and waits for other calls on the buffer. */
+static vram_status call_begin_within(vram_buffer *handle, vram_queue *queue, uint64_t wait_ns,
+                                     struct growth_call *call) {
+    uint64_t deadline = vr_deadline_in(wait_ns);
+    struct vram_error error;
+    vr_error_save(&error);
+    for (;;) {
+        vram_status status = call_begin(handle, queue, call);
+        if (status != VRAM_ERR_BUSY || vr_deadline_passed(deadline)) {
+            return status;
+        }
+        vr_error_restore(&error);
+        vr_clock_sleep(CLAIM_WAIT_NS);
+    }
+}
+
 /* Calls the program's handler when no other call is inside the buffer. Returns the call's status:
    damage is reported if everything else succeeded. */
 static vram_status call_end(struct growth_call *call, vram_status status) {
@@ -299,29 +317,25 @@ static vram_status resize_claimed(struct growth_call *call, uint64_t bytes, vram
     return status;
 }
 
-vram_status vr_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
+vram_status vr_buffer_resize_within(vram_buffer *handle, uint64_t bytes, vram_queue *queue,
+                                    uint64_t wait_ns, bool in_place_only) {
     VR_OPERATION("vram_buffer_resize");
     struct growth_call call;
-    vram_status status = call_begin(handle, queue, &call);
+    vram_status status = wait_ns ? call_begin_within(handle, queue, wait_ns, &call)
+                                 : call_begin(handle, queue, &call);
     if (status == VRAM_OK) {
+        call.in_place_only = in_place_only;
         status = call_end(&call, resize_claimed(&call, bytes, queue));
     }
     return status;
+}
+
+vram_status vr_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
+    return vr_buffer_resize_within(handle, bytes, queue, 0, false);
 }
 
 vram_status vram_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
     return vr_buffer_resize(handle, bytes, queue);
-}
-
-vram_status vr_buffer_extend(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
-    VR_OPERATION("vram_buffer_resize");
-    struct growth_call call;
-    vram_status status = call_begin(handle, queue, &call);
-    if (status == VRAM_OK) {
-        call.in_place_only = true;
-        status = call_end(&call, resize_claimed(&call, bytes, queue));
-    }
-    return status;
 }
 
 vram_status vram_buffer_resize_elements(vram_buffer *handle, uint64_t count, vram_queue *queue) {

@@ -491,21 +491,10 @@ static void end_growing(struct vr_named *named, struct vr_named_entry *entry, ui
     vr_mutex_unlock(&named->lock);
 }
 
-/* Retries while another call moves or maps the buffer. */
-typedef vram_status resize_fn(vram_buffer *buffer, uint64_t bytes, vram_queue *queue);
-static vram_status resize_with_retry(struct vr_named *named, vram_buffer *buffer, uint64_t bytes,
-                                     resize_fn *resize) {
-    uint64_t deadline = vr_deadline_in(named->wait_ns);
-    struct vram_error error;
-    vr_error_save(&error);
-    for (;;) {
-        vram_status status = resize(buffer, bytes, named->queue);
-        if (status != VRAM_ERR_BUSY || vr_deadline_passed(deadline)) {
-            return status;
-        }
-        vr_error_restore(&error);
-        vr_clock_sleep(WAIT_NS);
-    }
+/* Waits while another call moves or maps the buffer. */
+static vram_status resize_buffer(struct vr_named *named, vram_buffer *buffer, uint64_t bytes,
+                                 bool in_place_only) {
+    return vr_buffer_resize_within(buffer, bytes, named->queue, named->wait_ns, in_place_only);
 }
 
 /* In place, only the additional bytes count against the limit. Otherwise old and new memory exist
@@ -517,7 +506,7 @@ static vram_status grow_capacity(struct vr_named *named, vram_buffer *buffer, ui
         return status;
     }
     *reserved = after - before;
-    status = resize_with_retry(named, buffer, bytes, vr_buffer_extend);
+    status = resize_buffer(named, buffer, bytes, true);
     if (status != VRAM_ERR_UNSUPPORTED) {
         return status;
     }
@@ -526,7 +515,7 @@ static vram_status grow_capacity(struct vr_named *named, vram_buffer *buffer, ui
         return status;
     }
     *reserved = after;
-    return resize_with_retry(named, buffer, bytes, vr_buffer_resize);
+    return resize_buffer(named, buffer, bytes, false);
 }
 
 static vram_status grow_buffer(struct vr_named *named, vram_buffer *buffer, uint64_t elements,
@@ -547,7 +536,7 @@ static vram_status grow_buffer(struct vr_named *named, vram_buffer *buffer, uint
     if (status == VRAM_OK && capacity > before.capacity_bytes) {
         return grow_capacity(named, buffer, bytes, before.capacity_bytes, capacity, reserved);
     }
-    return status == VRAM_OK ? resize_with_retry(named, buffer, bytes, vr_buffer_resize) : status;
+    return status == VRAM_OK ? resize_buffer(named, buffer, bytes, false) : status;
 }
 
 vram_status vram_named_ensure(vram_named *handle, const char *name, uint64_t elements,

@@ -368,6 +368,26 @@ static void cleanup_of_the_unused(void **state) {
     vr_clock_set(NULL);
 }
 
+/* Only other calls on the buffer are waited for. */
+static void a_pool_that_sleeps_is_not_waited_for(void **state) {
+    (void)state;
+    the_time = SECOND;
+    vr_clock_set(&(struct vr_clock_source){clock_now, clock_sleep, NULL});
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_named *named = named_of(&rig, pool, 0);
+    assert_ok(vram_named_add(named, "a", 1000, NULL, &(vram_buffer *){NULL}));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_pool_sleep(pool, NULL));
+    uint64_t before = the_time;
+    assert_int_equal(vram_named_ensure(named, "a", 64 * MIB, NULL), VRAM_ERR_BUSY);
+    assert_true(the_time - before < SECOND / 10);
+    assert_ok(vram_pool_wake(pool, NULL));
+    assert_ok(vram_named_ensure(named, "a", 64 * MIB, NULL));
+    rig_end_clean(&rig);
+    vr_clock_set(NULL);
+}
+
 /* --------------------------------------------------------------------- threads */
 
 enum { THREADS = 8, ROUNDS = 100, NAMES = 5 };
@@ -668,6 +688,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(limits_of_one, start, nothing_left),
         cmocka_unit_test_setup_teardown(cleanup_of_the_unused, start, nothing_left),
         cmocka_unit_test_setup_teardown(many_threads, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_pool_that_sleeps_is_not_waited_for, start, nothing_left),
         cmocka_unit_test_setup_teardown(made_and_destroyed_meanwhile, start, nothing_left),
         cmocka_unit_test_setup_teardown(every_call_may_fail, start, nothing_left),
         cmocka_unit_test_setup_teardown(acceptance_18_a_resize_that_fails_changes_nothing, start,
