@@ -30,8 +30,10 @@ static unsigned inside_find(const struct vr_queue_object *queue) {
     return i;
 }
 
-static vram_status entry_refuse(struct vr_queue_object *queue) {
-    vr_leave(queue);
+/* The caller has nothing to leave: it may tell by the pointer. */
+static vram_status entry_refuse(void **entered) {
+    vr_leave(*entered);
+    *entered = NULL;
     return vr_fail(VRAM_ERR_STALE, "the queue was destroyed");
 }
 
@@ -39,12 +41,12 @@ vram_status vr_queue_enter(const vram_queue *handle, void **entered) {
     vram_status status = vr_enter(VR_KIND_QUEUE, handle, entered);
     return status != VRAM_OK || vr_queue_is_open(*entered) || inside_find(*entered) < INSIDE
                ? status
-               : entry_refuse(*entered);
+               : entry_refuse(entered);
 }
 
 vram_status vr_submit_enter(const vram_queue *handle, void **entered) {
     vram_status status = vr_enter(VR_KIND_QUEUE, handle, entered);
-    return status != VRAM_OK || vr_submit_begin(*entered) ? status : entry_refuse(*entered);
+    return status != VRAM_OK || vr_submit_begin(*entered) ? status : entry_refuse(entered);
 }
 
 void vr_submit_leave(void *queue) {

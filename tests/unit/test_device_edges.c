@@ -4,6 +4,7 @@
  * drivers that answer with addresses at the end of all memory, threads inside many queues, and
  * arguments that are half there.
  */
+#include "device/objects.h"
 #include "unit/transfer_world.h"
 #include "vram/extension.h"
 #include "vram/vram.h"
@@ -197,6 +198,22 @@ static void the_lower_limit_holds(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Who is refused has no reference, and nothing that it could take for one. */
+static void a_queue_that_ends_is_not_entered(void **state) {
+    void *queue = NULL, *entered = NULL;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    assert_ok(vr_enter(VR_KIND_QUEUE, rig.queue, &queue));
+    vr_store(&((struct vr_queue_object *)queue)->closed, true, VR_SEQ_CST);
+    assert_int_equal(vr_queue_enter(rig.queue, &entered), VRAM_ERR_STALE);
+    assert_null(entered);
+    assert_int_equal(vr_submit_enter(rig.queue, &entered), VRAM_ERR_STALE);
+    assert_null(entered);
+    vr_store(&((struct vr_queue_object *)queue)->closed, false, VR_SEQ_CST);
+    vr_leave(queue);
+    rig_end_clean(&rig);
+}
+
 /* An order with a number that no device has, and a context that chooses by itself. */
 static void orders_of_devices(void **state) {
     uint32_t index = 77;
@@ -219,10 +236,15 @@ static void orders_of_devices(void **state) {
 int main(void) {
 #define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
     const struct CMUnitTest tests[] = {
-        HERE(memory_that_kernels_access),     HERE(kernels_and_their_arguments),
-        HERE(addresses_at_the_end_of_memory), HERE(inside_many_queues),
-        HERE(parts_of_handles_stay_mapped),   HERE(peers_without_a_path),
-        HERE(the_lower_limit_holds),          HERE(orders_of_devices),
+        HERE(memory_that_kernels_access),
+        HERE(kernels_and_their_arguments),
+        HERE(addresses_at_the_end_of_memory),
+        HERE(inside_many_queues),
+        HERE(parts_of_handles_stay_mapped),
+        HERE(peers_without_a_path),
+        HERE(the_lower_limit_holds),
+        HERE(orders_of_devices),
+        HERE(a_queue_that_ends_is_not_entered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
