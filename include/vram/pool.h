@@ -91,7 +91,8 @@ VRAM_API vram_status vram_provider_get(vram_device *device, vram_memory_kind kin
  *   red_zones   at least 512 bytes before and after each block, checked when it is freed.
  *
  * New blocks are filled on the queue they were allocated on: the program waits for that queue
- * before the host touches one. With poison or red zones a free waits for its queue. Damage is
+ * before the host touches one. With poison or red zones a free waits for its queue; a free without
+ * a queue waits for the pool's own, with zero_free too. Damage is
  * VRAM_ERR_CORRUPT from the vram_free or vram_pool_trim that finds it, which still frees or trims;
  * the error record and the log name the block that was written to, its size and tag, and the offset
  * of the first bad byte. If the driver or a host allocation fails, the block is still freed and the

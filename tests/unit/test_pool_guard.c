@@ -649,6 +649,24 @@ static void what_stays_as_it_was_is_zeroed_later(void **state) {
     }
 }
 
+/* What is freed without a queue is there for the next request, whatever was written to it. */
+static void frees_without_a_queue_are_reused(void **state) {
+    static const uint32_t modes[] = {VRAM_POOL_ZERO_FREE, VRAM_POOL_RED_ZONES,
+                                     VRAM_POOL_ZERO_FREE | VRAM_POOL_RED_ZONES};
+    vram_addr addr;
+    (void)state;
+    for (size_t m = 0; m < 2 * sizeof modes / sizeof modes[0]; m++) {
+        uint32_t fixed = m % 2 ? VRAM_POOL_DETERMINISTIC : 0;
+        struct rig rig = rig_make("memory=1G,lag=20", modes[m / 2] | fixed, 0);
+        for (int i = 0; i < 50; i++) {
+            assert_ok(vram_alloc(rig.pool, 4 * MIB, NULL, &addr));
+            assert_ok(vram_free(addr, NULL));
+        }
+        assert_true(stats_of(rig.pool).reserved_bytes <= 8 * MIB);
+        rig_end(&rig, true);
+    }
+}
+
 /* Blocks that leave quarantine unseen, since the driver would not read them, are no failure of a
    trim or a free. */
 static void what_cannot_be_looked_at_is_no_failure(void **state) {
@@ -769,6 +787,7 @@ int main(void) {
         cmocka_unit_test_teardown(any_call_may_fail, nothing_left),
         cmocka_unit_test_teardown(a_free_is_done_whatever_fails, nothing_left),
         cmocka_unit_test_teardown(what_stays_as_it_was_is_zeroed_later, nothing_left),
+        cmocka_unit_test_teardown(frees_without_a_queue_are_reused, nothing_left),
         cmocka_unit_test_teardown(what_cannot_be_looked_at_is_no_failure, nothing_left),
         cmocka_unit_test_teardown(poison_under_way_keeps_the_block, nothing_left),
         cmocka_unit_test_teardown(threads_share_a_guarded_pool, nothing_left),

@@ -441,14 +441,16 @@ bool vr_guard_check(struct vr_pool *pool, struct vr_queue_object **queue,
     }
     bool damaged = check_on(pool, chosen, block, &checked, poisoned);
     note_unchecked(pool, block, checked, *poisoned);
-    if (!damaged) {
-        vr_error_restore(&error);
+    if (damaged) {
+        vr_error_save(&error);
     }
-    if (is_own) {
-        *queue = *own = chosen;
-    } else {
+    /* What is freed without a queue serves any queue: nobody else waits for the pool's own. */
+    if (!is_own || vr_queue_wait(queue_handle(chosen), VRAM_TIMEOUT_DEFAULT) == VRAM_OK) {
         vr_leave(chosen);
+    } else {
+        *queue = *own = chosen;
     }
+    vr_error_restore(&error);
     return damaged;
 }
 
