@@ -84,7 +84,8 @@ VRAM_API vram_status vram_buffer_resize_elements(vram_buffer *buffer, uint64_t c
 
 /**
  * Releases what is not in use, down to the policy's minimum, in the order of `queue` (NULL: its
- * home queue) and in place: a buffer that cannot shrink where it is keeps its size.
+ * home queue) and in place: a buffer that cannot shrink where it is keeps its size. The queue of a
+ * buffer that has shrunk becomes its home queue.
  * vram_pool_trim with VRAM_TRIM_BUFFERS does so for all idle buffers of a pool.
  */
 VRAM_API vram_status vram_buffer_fit(vram_buffer *buffer, vram_queue *queue);

@@ -222,6 +222,15 @@ void step_buffer_unmap(struct run *r, const struct op *op) {
 
 /* --------------------------------------------------------------- growth, moves */
 
+/* The queue is its home from now on if the call has changed its memory. */
+static void learn_home(const struct op *op, struct object *one, struct object *on) {
+    vram_buffer_info info = {.size = sizeof info};
+    if (vram_buffer_info_get(buffer[op->buffer], &info) == VRAM_OK &&
+        info.queue == queue[on - objects[TYPE_QUEUE]]) {
+        one->home = one->last = on;
+    }
+}
+
 void step_buffer_resize(struct run *r, const struct op *op) {
     uint64_t allowed;
     struct object *one = OBJECT(BUFFER, op->buffer);
@@ -243,13 +252,10 @@ void step_buffer_resize(struct run *r, const struct op *op) {
     if (status == VRAM_OK) {
         contents_cut(&one->contents, op->bytes);
         one->bytes = op->bytes;
+        learn_home(op, one, on);
     }
     vram_buffer_info info = {.size = sizeof info};
     if (vram_buffer_info_get(buffer[op->buffer], &info) == VRAM_OK) {
-        /* The queue is its home from now on if it grew. */
-        if (status == VRAM_OK && info.queue == queue[on - objects[TYPE_QUEUE]]) {
-            one->home = one->last = on;
-        }
         EXPECT(info.used_bytes == one->bytes && info.capacity_bytes >= info.used_bytes,
                "after a resize %llu bytes are in use, not %llu; capacity %llu",
                (unsigned long long)info.used_bytes, (unsigned long long)one->bytes,
@@ -264,11 +270,15 @@ void step_buffer_fit(struct run *r, const struct op *op) {
     if (!buffer_ready(op, &allowed) || !(allowed & OK) || r->loose || one->mapped) {
         return;
     }
+    if (one->portable) {
+        drawn.queue = 0; /* as for a resize */
+    }
     struct object *on = buffer_queue(&drawn, one);
     op = &drawn;
     if (on && order_on(r, op, one, (unsigned)(on - objects[TYPE_QUEUE]))) {
         DO(allowed, vram_buffer_fit(buffer[op->buffer], queue[op->queue]));
         one->last = on;
+        learn_home(op, one, on);
     }
 }
 
@@ -294,9 +304,7 @@ void step_buffer_move(struct run *r, const struct op *op) {
     } else {
         status = DO(allowed, vram_buffer_demote(buffer[op->buffer], queue[op->queue]));
     }
-    vram_buffer_info info = {.size = sizeof info};
-    if (status == VRAM_OK && vram_buffer_info_get(buffer[op->buffer], &info) == VRAM_OK &&
-        info.queue == queue[on - objects[TYPE_QUEUE]]) {
-        one->home = one->last = on; /* it has moved */
+    if (status == VRAM_OK) {
+        learn_home(op, one, on);
     }
 }

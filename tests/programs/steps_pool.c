@@ -57,6 +57,7 @@ void step_pool_create(struct run *r, const struct op *op) {
                         &pool[op->pool])) == VRAM_OK) {
         object_new(made, on)->flags = flags;
         made->portable = op->pool != FREE_POOL;
+        made->count = settings.threads > 1 && op->pool == FREE_POOL; /* any thread may limit it */
         made->traced = OBJECT(TRACE, 0)->state == STATE_LIVE;
     }
 }
@@ -307,7 +308,7 @@ void step_limits(struct run *r, const struct op *op) {
         DO(allowed | (allowed & OK ? LIMIT : 0),
            vram_pool_limits_set(pool[op->pool], &(vram_limits){.size = sizeof(vram_limits),
                                                                .hard_bytes = op->bytes}));
-    if ((status == VRAM_OK || status == VRAM_ERR_LIMIT) && !r->loose) {
+    if ((status == VRAM_OK || status == VRAM_ERR_LIMIT) && settings.threads == 1) {
         on->count = op->bytes;
     }
 }
