@@ -211,20 +211,21 @@ static bool both_copy(const struct op *op, const struct op *other) {
     return (mine & copies) == copies && (theirs & copies) == copies && op->buffer == other->buffer;
 }
 
-/* Whether the operation submits work on a block that another thread frees at this time. The
-   library cannot order the two: that would be a mistake of the program. */
+/* Whether the operation submits work on a block that another thread frees at this time, or whose
+   pool it ends, which does not know the queue yet. The library cannot order the two: that would be
+   a mistake of the program. */
 static bool uses_freed(const struct op *op, const struct op *other) {
     struct object *freed[64];
     struct object *const blocks[] = {OBJECT(BLOCK, op->block), OBJECT(BLOCK, op->from)};
     uint32_t uses = kinds[op->kind].uses | kinds[op->kind].writes;
     unsigned count = objects_of(other, kinds[other->kind].writes, freed);
     for (unsigned i = 0; uses & USE_queue && uses & USE_block && i < 2 * count; i++) {
-        struct object *one = blocks[i % 2];
+        struct object *one = blocks[i % 2], *end = freed[i / 2];
         if (i % 2 && !(uses & USE_from)) {
             continue;
         }
-        if (one == freed[i / 2] || (one->owner && object_under(one->owner, freed[i / 2]) &&
-                                    freed[i / 2]->type == TYPE_SCOPE)) {
+        if (one == end || (end == one->parent && one->home != OBJECT(QUEUE, op->queue)) ||
+            (one->owner && object_under(one->owner, end) && end->type == TYPE_SCOPE)) {
             return true;
         }
     }
