@@ -120,7 +120,7 @@ void step_alloc_with(struct run *r, const struct op *op) {
         return;
     }
     bool limited = op->choice >= 3 && settings.threads == 1;
-    allowed |= op->choice >= 3 && allowed & OK ? LIMIT : 0;
+    allowed |= op->choice >= 3 && allowed & (OK | BUSY) ? LIMIT : 0;
     vram_status status =
         DO(allowed, vram_alloc_with(pool[op->pool], op->bytes, queue[op->queue],
                                     &(vram_alloc_options){.size = sizeof(vram_alloc_options),

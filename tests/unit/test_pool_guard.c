@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "byte_units.h"
+#include "core/object/pool_object.h"
 #include "unit/assert_ok.h"
 #include "unit/fault_step.h"
 #include "unit/nothing_left.h"
@@ -32,9 +33,10 @@ struct rig {
     vram_pool *pool;
 };
 
-static struct rig rig_make(const char *sim, uint32_t flags, uint64_t quarantine) {
+static struct rig rig_on(const char *backend, const char *sim, uint32_t flags,
+                         uint64_t quarantine) {
     struct rig rig = {.pool = NULL};
-    vram_context_options wanted = {.size = sizeof wanted, .backends = "sim", .sim = sim};
+    vram_context_options wanted = {.size = sizeof wanted, .backends = backend, .sim = sim};
     vram_pool_options options = {
         .size = sizeof options, .flags = flags, .quarantine_bytes = quarantine};
     assert_ok(vram_context_create(&wanted, &rig.context));
@@ -43,6 +45,10 @@ static struct rig rig_make(const char *sim, uint32_t flags, uint64_t quarantine)
     assert_ok(vram_queue_create(rig.device, NULL, &rig.other));
     assert_ok(vram_pool_create(rig.device, &options, &rig.pool));
     return rig;
+}
+
+static struct rig rig_make(const char *sim, uint32_t flags, uint64_t quarantine) {
+    return rig_on("sim", sim, flags, quarantine);
 }
 
 static void rig_end(struct rig *rig, bool complete) {
@@ -740,6 +746,47 @@ static void poison_under_way_keeps_the_block(void **state) {
     assert_true(failed > 0);
 }
 
+/* The pool's own queue begins to end once its copy has failed to be waited for. */
+static void end_own_queue(void *user, vram_log_level level, const char *text) {
+    struct vr_queue_object *own = user;
+    (void)level;
+    if (strstr(text, "its poison was not checked")) {
+        vr_store(&own->closed, true, VR_SEQ_CST);
+    }
+}
+
+/* The check of a block outlasts its wait, on a queue that is ending: its memory is not released. */
+static void checks_under_way_keep_the_block(void **state) {
+    vram_kernel_source source = {
+        .size = sizeof source, .code = (const void *)(uintptr_t)hold_queue, .entry = "hold_queue"};
+    vram_launch launch = {.size = sizeof launch, .groups = {1, 1, 1}, .group_size = {1, 1, 1}};
+    vram_kernel *kernel;
+    vram_addr addr;
+    (void)state;
+    assert_ok(vram_option_set("wait_timeout", "20ms"));
+    struct rig rig = rig_on("host", "", VRAM_POOL_POISON, 8 * MIB);
+    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, rig.pool);
+    struct vr_queue_object *own = vr_handle_pin(VR_KIND_QUEUE, pool->guard.queue);
+    assert_ok(vram_kernel_create(rig.device, &source, &kernel));
+    assert_ok(vram_alloc(rig.pool, 4 * MIB, NULL, &addr));
+    assert_ok(vram_free(addr, NULL));
+    assert_int_equal(stats_of(rig.pool).quarantine_bytes, 4 * MIB);
+    kernel_may_end = false;
+    assert_ok(vram_queue_launch(pool->guard.queue, kernel, &launch));
+    vram_log_set(end_own_queue, own, VRAM_LOG_WARN);
+    assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
+    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+    assert_true(vr_load(&own->closed, VR_SEQ_CST));
+    assert_true(stats_of(rig.pool).reserved_bytes >= 4 * MIB);
+    kernel_may_end = true;
+    vr_store(&own->closed, false, VR_SEQ_CST);
+    assert_ok(vram_queue_wait(pool->guard.queue, 10 * UINT64_C(1000000000)));
+    vr_leave(own);
+    vr_leave(pool);
+    assert_ok(vram_context_destroy(rig.context));
+    vr_option_reset();
+}
+
 static void *churn(void *user) {
     struct rig *rig = user;
     for (int i = 0; i < 60; i++) {
@@ -790,6 +837,7 @@ int main(void) {
         cmocka_unit_test_teardown(frees_without_a_queue_are_reused, nothing_left),
         cmocka_unit_test_teardown(what_cannot_be_looked_at_is_no_failure, nothing_left),
         cmocka_unit_test_teardown(poison_under_way_keeps_the_block, nothing_left),
+        cmocka_unit_test_teardown(checks_under_way_keep_the_block, nothing_left),
         cmocka_unit_test_teardown(threads_share_a_guarded_pool, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

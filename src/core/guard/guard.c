@@ -457,8 +457,10 @@ bool vr_guard_check(struct vr_pool *pool, struct vr_queue_object **queue,
 /* ------------------------------------------------------------------ quarantine */
 
 /* Checks the poison of a block that leaves quarantine; no other code can reach the block. Returns
-   whether something was written to it. *checked: it was read to its end or to the damage. */
-static bool check_poison(struct vr_pool *pool, const struct vr_block *block, bool *checked) {
+   whether something was written to it. *checked: it was read to its end or to the damage. If not,
+   a copy may still be running on *busy, the pool's own queue, which the caller leaves. */
+static bool check_poison(struct vr_pool *pool, const struct vr_block *block, bool *checked,
+                         struct vr_queue_object **busy) {
     VR_OPERATION("vram_free");
     vram_addr addr = vr_load(&block->addr, VR_RELAXED);
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED), at = 0, other = 0, part = 0;
@@ -485,7 +487,9 @@ static bool check_poison(struct vr_pool *pool, const struct vr_block *block, boo
         log_undone(pool, block, "its poison was not checked");
     }
     drop_buffer(pool, status, buffer);
-    if (queue) {
+    if (queue && !*checked) {
+        *busy = queue;
+    } else if (queue) {
         vr_leave(queue);
     }
     return damaged;
@@ -506,19 +510,6 @@ static struct vr_block *quarantine_pop(struct vr_pool *pool, uint64_t most) {
     return block;
 }
 
-/* Returns a checked block to the pool, for any queue. If the check failed, its copy may still be
-   running: then the block waits for the pool's own queue. */
-static void return_checked(struct vr_pool *pool, struct vr_block *block, bool checked) {
-    VR_OPERATION("vram_free");
-    void *queue = NULL;
-    if (!checked && vr_queue_enter(pool->guard.queue, &queue) == VRAM_OK) {
-        vr_pool_return_new(pool, queue, block);
-        vr_leave(queue);
-    } else {
-        vr_pool_return(pool, VR_NO_QUEUE, &block, 1);
-    }
-}
-
 /* Takes blocks out of quarantine until at most `most` bytes are left; the error record has the
    first damage found. The memory of an ended pool can no longer be checked. */
 static bool quarantine_empty(struct vr_pool *pool, uint64_t most, bool ended) {
@@ -529,18 +520,22 @@ static bool quarantine_empty(struct vr_pool *pool, uint64_t most, bool ended) {
         vr_mutex_lock(&pool->lock);
         struct vr_block *block = quarantine_pop(pool, most);
         bool readable = block && !block->asleep && !ended, checked = true;
+        struct vr_queue_object *busy = NULL;
         vr_mutex_unlock(&pool->lock);
         if (!block) {
             break;
         }
-        if (readable && check_poison(pool, block, &checked) && !damaged) {
+        if (readable && check_poison(pool, block, &checked, &busy) && !damaged) {
             damaged = true;
             vr_error_save(&error);
         }
         if (!readable || !checked) {
             vr_counter_add(&pool->counters.unchecked_blocks, 1);
         }
-        return_checked(pool, block, checked);
+        vr_pool_return_new(pool, busy, block);
+        if (busy) {
+            vr_leave(busy);
+        }
     }
     vr_error_restore(&error);
     return damaged;
