@@ -128,11 +128,17 @@ static void device_add(struct run_live_pages *pages, struct run_device *from) {
     device->pools = image->head.pools.count - before;
 }
 
+/* Per 1,000 seconds. The counts are the program's to write: they may fall, or jump. */
+static uint64_t rate_of(uint64_t now, uint64_t before, double seconds) {
+    double rate = now > before ? (double)(now - before) * 1e3 / seconds : 0;
+    return rate < (double)PAGE_NUMBER_MAX ? (uint64_t)rate : VRAM_LIVE_PAGE_UNKNOWN;
+}
+
 static void rates_set(struct process_page *process, vram_live_page_counts *sum, uint64_t now) {
     if (process->rate_ns && now - process->rate_ns >= RATE_NS) {
         double seconds = (double)(now - process->rate_ns) / 1e9;
-        process->alloc_rate = (uint64_t)((double)(sum->allocs - process->allocs) * 1e3 / seconds);
-        process->free_rate = (uint64_t)((double)(sum->frees - process->frees) * 1e3 / seconds);
+        process->alloc_rate = rate_of(sum->allocs, process->allocs, seconds);
+        process->free_rate = rate_of(sum->frees, process->frees, seconds);
     }
     if (!process->rate_ns || now - process->rate_ns >= RATE_NS) {
         process->rate_ns = now;
