@@ -68,6 +68,7 @@ static atomic_bool is_read; /* all of it */
 
 static void devices_read(const struct nvml *nvml) {
     unsigned count = 0;
+    memset(found, 0, sizeof found);
     if (nvml->count(&count) != 0) {
         return;
     }

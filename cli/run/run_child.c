@@ -12,6 +12,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,23 +52,21 @@ static bool library_find(struct run_child *child) {
                                          "../lib/vram/libvram-run.so"};
     char folder[RUN_PATH];
     ssize_t bytes = readlink("/proc/self/exe", folder, sizeof folder - 1);
-    char *slash = bytes > 0 ? (folder[bytes] = 0, strrchr(folder, '/')) : NULL;
-    if (slash == NULL) {
+    if (bytes < 0) {
         return false;
     }
-    *slash = 0;
+    folder[bytes] = 0;
+    const char *own = dirname(folder);
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         char path[2 * RUN_PATH], *whole;
-        snprintf(path, sizeof path, "%s/%s", folder, places[i]);
+        snprintf(path, sizeof path, "%s/%s", own, places[i]);
         whole = realpath(path, NULL);
-        bool found = whole != NULL && strlen(whole) < sizeof child->library;
-        if (found) {
+        if (whole != NULL && strlen(whole) < sizeof child->library) {
             snprintf(child->library, sizeof child->library, "%s", whole);
-        }
-        free(whole);
-        if (found) {
+            free(whole);
             return true;
         }
+        free(whole);
     }
     return false;
 }
@@ -139,7 +138,7 @@ static enum program_kind kind_of(const char *path, char *next, size_t bytes) {
         Elf64_Ehdr elf;
         char text[256];
     } head = {.text = ""};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* an interpreter may be anything */
     ssize_t got = fd >= 0 ? pread(fd, &head, sizeof head - 1, 0) : -1;
     enum program_kind kind = PROGRAM_DYNAMIC;
     if (got > 2 && head.text[0] == '#' && head.text[1] == '!') {
@@ -205,20 +204,20 @@ static int try_file(const char *path) {
 
 int run_child_find(struct run_child *child, const char *name) {
     int error = ENOENT;
-    const char *path = environment_get("PATH");
+    const char *at = environment_get("PATH");
+    at = at != NULL ? at : "/usr/bin:/bin";
     if (strchr(name, '/') != NULL) {
         snprintf(child->program, sizeof child->program, "%s", name);
         error = strlen(name) < sizeof child->program ? try_file(name) : ENAMETOOLONG;
-        path = "";
+        at = NULL;
     }
-    for (const char *at = path != NULL ? path : "/usr/bin:/bin"; error != 0 && *at != 0;) {
+    while (at != NULL && error != 0) {
         size_t bytes = strcspn(at, ":");
-        int got = snprintf(child->program, sizeof child->program, "%.*s/%s", (int)bytes,
-                           bytes > 0 ? at : ".", name);
-        int why = got > 0 && (size_t)got < sizeof child->program ? try_file(child->program)
-                                                                 : ENAMETOOLONG;
+        int got = snprintf(child->program, sizeof child->program, "%.*s%s%s", (int)bytes, at,
+                           bytes > 0 ? "/" : "./", name); /* "" is the working folder */
+        int why = (size_t)got < sizeof child->program ? try_file(child->program) : ENAMETOOLONG;
         error = why == 0 || error == ENOENT ? why : error; /* EACCES says more than "not there" */
-        at += bytes + (at[bytes] == ':');
+        at = at[bytes] == ':' ? at + bytes + 1 : NULL;
     }
     if (error != 0) {
         return cannot_execute(name, error);

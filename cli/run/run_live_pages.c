@@ -29,7 +29,8 @@ struct process_page {
     bool given_up; /* the process has a page of its own, or it cannot be made */
     dev_t device;  /* of the file that was made, */
     ino_t inode;   /* which is never written if it is another one */
-    char name[PAGE_NAME_MAX];
+    struct page_name owner;
+    char name[PAGE_NAME_MAX]; /* of the file: the owner's */
     uint64_t rate_ns, allocs, frees, alloc_rate, free_rate; /* as of about a second ago */
     vram_live_page head; /* its constant part, and its counts of updates */
 };
@@ -203,12 +204,12 @@ static bool image_write(struct run_live_pages *pages, struct process_page *proce
 /* Makes the file, unless the process has one. */
 static bool file_make(struct run_live_pages *pages, struct process_page *process,
                       const struct run_slot *slot) {
-    struct page_name parts;
+    struct page_name *owner = &process->owner;
     struct stat about;
-    if (!page_owner_describe((uint64_t)process->pid, &parts)) {
+    if (!page_owner_describe((uint64_t)process->pid, owner)) {
         return false;
     }
-    page_name_write(&parts, "page", process->name);
+    page_name_write(owner, "page", process->name);
     int file = openat(pages->folder, process->name,
                       O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0) {
@@ -217,9 +218,9 @@ static bool file_make(struct run_live_pages *pages, struct process_page *process
     process->head = (vram_live_page){.magic = VRAM_LIVE_PAGE_MAGIC,
                                      .version = VRAM_LIVE_PAGE_VERSION,
                                      .page_bytes = sizeof(struct page_image),
-                                     .pid = parts.pid,
-                                     .start_ticks = parts.start_ticks,
-                                     .pid_space = parts.pid_space,
+                                     .pid = owner->pid,
+                                     .start_ticks = owner->start_ticks,
+                                     .pid_space = owner->pid_space,
                                      .user = geteuid(),
                                      .begun_ns = now_ns(),
                                      .interval_ns = RUN_LIVE_INTERVAL,
@@ -245,6 +246,7 @@ static bool file_make(struct run_live_pages *pages, struct process_page *process
 static int file_open(const struct run_live_pages *pages, const struct process_page *process) {
     struct stat about;
     int file = openat(pages->folder, process->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    /* untaken: a file of another device in this folder would be a mount. */
     if (file >= 0 && (fstat(file, &about) != 0 || about.st_dev != process->device ||
                       about.st_ino != process->inode)) {
         (void)close(file);
@@ -273,9 +275,8 @@ static void page_update(struct run_live_pages *pages, struct process_page *proce
         return;
     }
     int file = file_open(pages, process);
-    struct page_name parts;
     bool goes_on = file >= 0 && atomic_load(&slot->state) != RUN_ENDED &&
-                   page_name_read(process->name, &parts) && !page_owner_ended(&parts) &&
+                   !page_owner_ended(&process->owner) &&
                    image_write(pages, process, file, image_fill(pages, process, slot));
     if (file >= 0) {
         (void)close(file);
@@ -289,8 +290,8 @@ static void page_update(struct run_live_pages *pages, struct process_page *proce
 
 struct run_live_pages *run_live_pages_begin(struct run_page *page) {
     char text[16] = "";
-    if (vram_option_get("live", text, sizeof text, NULL) != VRAM_OK ||
-        strcasecmp(text, "on") != 0) {
+    (void)vram_option_get("live", text, sizeof text, NULL);
+    if (strcasecmp(text, "on") != 0) {
         return NULL;
     }
     int folder = page_folder_make();

@@ -39,6 +39,7 @@ static const char *plural(uint64_t count) {
 
 /* ------------------------------------------------------------------------- rows */
 
+/* `whole` is not 0: a part that holds nothing has no rows. */
 static void print_row(const struct run_report *report, const char *name, uint64_t bytes,
                       uint64_t whole, uint64_t blocks) {
     char size[VRAM_SIZE_TEXT_MAX];
@@ -46,7 +47,7 @@ static void print_row(const struct run_report *report, const char *name, uint64_
     terminal_cell(report->terminal, STYLE_PLAIN, NAME_COLUMNS, "%.60s", name);
     terminal_print(report->terminal, STYLE_ACCENT, "%*s", SIZE_COLUMNS,
                    vram_size_format(bytes, size));
-    printf("%6.1f %%%10" PRIu64 "\n", whole > 0 ? (double)bytes / (double)whole * 100 : 0, blocks);
+    printf("%6.1f %%%10" PRIu64 "\n", (double)bytes / (double)whole * 100, blocks);
 }
 
 static void print_heads(const struct run_report *report, const char *name) {
