@@ -68,7 +68,6 @@ static atomic_bool is_read; /* all of it */
 
 static void devices_read(const struct nvml *nvml) {
     unsigned count = 0;
-    memset(found, 0, sizeof found);
     if (nvml->count(&count) != 0) {
         return;
     }
@@ -102,6 +101,8 @@ static void *nvml_read_all(void *unused) {
 void run_before_read(struct run_page *page) {
     const struct timespec moment = {0, 1000000};
     pthread_t thread;
+    memset(found, 0, sizeof found);
+    atomic_store(&is_read, false);
     if (pthread_create(&thread, NULL, nvml_read_all, NULL) != 0) {
         return;
     }
