@@ -6,6 +6,7 @@
  */
 #include "run_before.h"
 #include "environment.h"
+#include "top/outsider.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -47,22 +48,6 @@ static bool nvml_load(void *library, struct nvml *nvml) {
     return true;
 }
 
-/* "GPU-01020304-0506-...": the digits are the identity. */
-static bool uuid_parse(const char *text, unsigned char uuid[16]) {
-    const char *at = strchr(text, '-');
-    unsigned count = 0, byte;
-    for (at = at != NULL ? at + 1 : text; *at != 0 && count < 16; at += *at == '-' ? 1 : 2) {
-        if (*at == '-') {
-            continue;
-        }
-        if (at[1] == 0 || sscanf(at, "%2x", &byte) != 1) {
-            return false;
-        }
-        uuid[count++] = (unsigned char)byte;
-    }
-    return count == 16;
-}
-
 static struct run_before found[RUN_DEVICES];
 static atomic_bool is_read; /* all of it */
 
@@ -77,7 +62,7 @@ static void devices_read(const struct nvml *nvml) {
         char text[96] = "";
         void *device;
         if (nvml->device(i, &device) == 0 && nvml->uuid(device, text, sizeof text) == 0 &&
-            nvml->memory(device, &memory) == 0 && uuid_parse(text, before->uuid)) {
+            nvml->memory(device, &memory) == 0 && nvml_uuid_read(text, before->uuid)) {
             before->used = memory.used + 1;
         }
     }

@@ -54,8 +54,7 @@ static uint32_t character_decode(const char **text) {
 static uint32_t character_next(const struct canvas *canvas, const char **text) {
     uint32_t code = character_decode(text);
     bool ascii = code >= 0x20 && code < 0x7f;
-    bool shown =
-        ascii || (code >= 0xa0 && canvas->utf8 && code <= WCHAR_MAX && wcwidth((wchar_t)code) == 1);
+    bool shown = ascii || (code >= 0xa0 && canvas->utf8 && wcwidth((wchar_t)code) == 1);
     return shown ? code : '?';
 }
 

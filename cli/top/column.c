@@ -28,14 +28,14 @@ const char *short_size(uint64_t bytes, char text[SHORT_SIZE_MAX]) {
     static const char units[] = "BKMGTPE";
     unsigned unit = 0;
     double value = (double)bytes;
-    for (; value >= 1000 && unit + 2 < sizeof units; unit++) {
+    for (; value >= 1000; unit++) { /* 2^64 are 16 E */
         value /= 1024;
     }
     if (bytes == UNKNOWN) {
         snprintf(text, SHORT_SIZE_MAX, "-");
     } else {
         snprintf(text, SHORT_SIZE_MAX, "%.*f%c", unit > 0 && value < 99.95 ? 1 : 0,
-                 value > 9999 ? 9999 : value, units[unit]);
+                 value, units[unit]);
     }
     return text;
 }
@@ -78,10 +78,8 @@ static uint64_t number_of(const struct machine_process *process, enum column_id 
         return process->driver_bytes;
     case COLUMN_PRESSURE:
         return process->paged && process->level > 0 ? process->level : UNKNOWN;
-    case COLUMN_RATE:
+    default: /* COLUMN_RATE */
         return process->alloc_rate;
-    default:
-        return UNKNOWN;
     }
 }
 

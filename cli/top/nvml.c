@@ -8,6 +8,7 @@
  */
 #include "top/outsider.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <vram/vram.h>
 
-enum { SUCCESS = 0, PROCESSES_MAX = 1024, WAIT_S = 1 };
+enum { SUCCESS = 0, INSUFFICIENT_SIZE = 7, PROCESSES_MAX = 1024, WAIT_S = 1 };
 
 struct nvml_device;
 
@@ -68,30 +69,36 @@ struct nvml {
 };
 
 static bool nvml_load(struct nvml *nvml) {
-    bool complete = true;
-    void *found;
-#define NVML_LOAD(name, symbol, parameters, required)                                              \
-    found = dlsym(nvml->library, symbol);                                                          \
-    complete = complete && (found != NULL || !(required));                                         \
-    memcpy(&nvml->name, &found, sizeof found); /* C has no cast from data to code */
-    NVML_CALLS(NVML_LOAD)
-    return complete;
-}
-
-/* "GPU-01020304-0506-..." */
-static bool uuid_read(const char *text, uint8_t uuid[16]) {
-    const char *at = strchr(text, '-');
-    size_t done = 0;
-    for (; at != NULL && done < 16; done++) {
-        unsigned byte;
-        at += *at == '-';
-        if (sscanf(at, "%2x", &byte) != 1 || strlen(at) < 2) {
+#define NVML_CALL(name, symbol, parameters, required)                                              \
+    {symbol, offsetof(struct nvml, name), required},
+    static const struct {
+        const char *symbol;
+        size_t field;
+        bool required;
+    } calls[] = {NVML_CALLS(NVML_CALL)};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        void *found = dlsym(nvml->library, calls[i].symbol);
+        if (found == NULL && calls[i].required) {
             return false;
         }
-        uuid[done] = (uint8_t)byte;
-        at += 2;
+        memcpy((char *)nvml + calls[i].field, &found, sizeof found); /* no cast from data to code */
     }
-    return done == 16;
+    return true;
+}
+
+bool nvml_uuid_read(const char *text, uint8_t uuid[16]) {
+    const char *at = strchr(text, '-');
+    at = at != NULL ? at : text;
+    for (size_t i = 0; i < 16; i++, at += 2) {
+        unsigned byte = 0;
+        at += *at == '-';
+        if (!isxdigit((unsigned char)at[0]) || !isxdigit((unsigned char)at[1])) {
+            return false;
+        }
+        (void)sscanf(at, "%2x", &byte);
+        uuid[i] = (uint8_t)byte;
+    }
+    return true;
 }
 
 /* The driver writes eight digits of the domain, and capitals; the kernel four. */
@@ -118,7 +125,7 @@ static size_t device_add(struct nvml *nvml, struct nvml_device *handle,
     }
     device->name[sizeof device->name - 1] = 0;
     device->uuid_known =
-        nvml->uuid(handle, text, sizeof text) == SUCCESS && uuid_read(text, device->uuid);
+        nvml->uuid(handle, text, sizeof text) == SUCCESS && nvml_uuid_read(text, device->uuid);
     if (nvml->memory(handle, &memory) == SUCCESS && memory.free <= memory.total) {
         device->total_bytes = memory.total;
         device->free_bytes = memory.free;
@@ -131,7 +138,9 @@ static void processes_add(struct nvml *nvml, struct nvml_device *handle, size_t 
                           int (*list)(struct nvml_device *, unsigned *, struct nvml_process *),
                           struct outsiders *outsiders) {
     unsigned count = PROCESSES_MAX;
-    if (list == NULL || list(handle, &count, nvml->processes) != SUCCESS || count > PROCESSES_MAX) {
+    int code = list(handle, &count, nvml->processes);
+    outsiders->cut = outsiders->cut || code == INSUFFICIENT_SIZE;
+    if (code != SUCCESS) {
         return;
     }
     for (unsigned i = 0; i < count; i++) {
@@ -149,13 +158,15 @@ static void devices_read(struct nvml *nvml, struct outsiders *outsiders) {
     if (nvml->count(&count) != SUCCESS) {
         return;
     }
-    for (unsigned i = 0; i < count && i < OUTSIDER_DEVICES_MAX; i++) {
+    for (unsigned i = 0; i < count; i++) {
         struct nvml_device *handle;
         size_t device =
             nvml->by_index(i, &handle) == SUCCESS ? device_add(nvml, handle, outsiders) : SIZE_MAX;
         if (device != SIZE_MAX) {
             processes_add(nvml, handle, device, nvml->compute, outsiders);
-            processes_add(nvml, handle, device, nvml->graphics, outsiders);
+            if (nvml->graphics != NULL) {
+                processes_add(nvml, handle, device, nvml->graphics, outsiders);
+            }
         }
     }
 }
@@ -198,15 +209,16 @@ static void *nvml_run(void *user) {
 
 static bool thread_begin(struct nvml *nvml) {
     pthread_condattr_t attributes;
-    bool good = pthread_condattr_init(&attributes) == 0;
-    good = good && pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-           pthread_cond_init(&nvml->changed, &attributes) == 0 &&
-           pthread_mutex_init(&nvml->lock, NULL) == 0;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&nvml->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&nvml->lock, NULL);
     nvml->asked = true;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the other thread's */
-    good = good && pthread_create(&nvml->thread, NULL, nvml_run, nvml) == 0;
+    bool good = pthread_create(&nvml->thread, NULL, nvml_run, nvml) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return good;
 }

@@ -59,6 +59,9 @@ struct nvml *nvml_open(void);
 void nvml_read(struct nvml *nvml, struct outsiders *outsiders);
 void nvml_close(struct nvml *nvml);
 
+/* The identity in its text, "GPU-01020304-0506-..."; false: there is none. */
+bool nvml_uuid_read(const char *text, uint8_t uuid[16]);
+
 /* All processes with an open file of a graphics driver. `root` is "" or a tree with its own /proc
    and /sys, for tests. */
 void fdinfo_read(const char *root, struct outsiders *outsiders);

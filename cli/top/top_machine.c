@@ -120,9 +120,9 @@ uint64_t machine_used(const struct machine_device *device) {
 
 uint64_t machine_others(const struct machine_device *device) {
     uint64_t used = machine_used(device);
-    return used == UNKNOWN || device->held_bytes == UNKNOWN ? UNKNOWN
-           : used > device->held_bytes                      ? used - device->held_bytes
-                                                            : 0;
+    return used == UNKNOWN              ? UNKNOWN
+           : used > device->held_bytes ? used - device->held_bytes
+                                       : 0;
 }
 
 /* -------------------------------------------------------------------- processes */
@@ -160,15 +160,6 @@ static void sum_into(uint64_t *sum, uint64_t bytes) {
     *sum = *sum == UNKNOWN ? bytes : bytes == UNKNOWN ? *sum : page_sum(*sum, bytes);
 }
 
-static struct machine_use *use_new(struct machine_process *process, uint32_t device) {
-    if (device == UINT32_MAX || process->use_count == USES_MAX) {
-        return NULL;
-    }
-    struct machine_use *use = &process->uses[process->use_count++];
-    *use = (struct machine_use){
-        .device = device, .held_bytes = UNKNOWN, .driver_bytes = UNKNOWN, .other_bytes = UNKNOWN};
-    return use;
-}
 
 const struct machine_use *machine_use_of(const struct machine_process *process, uint32_t device) {
     for (uint32_t i = 0; i < process->use_count; i++) {
@@ -179,15 +170,29 @@ const struct machine_use *machine_use_of(const struct machine_process *process, 
     return NULL;
 }
 
+/* The same, made if there is none; NULL: there is no room for it. */
+static struct machine_use *use_take(struct machine *machine, struct machine_process *process,
+                                    uint32_t device) {
+    struct machine_use *use = (struct machine_use *)machine_use_of(process, device);
+    if (use != NULL) {
+        return use;
+    }
+    if (process->use_count == USES_MAX) {
+        machine->cut = true;
+        return NULL;
+    }
+    use = &process->uses[process->use_count++];
+    *use = (struct machine_use){
+        .device = device, .held_bytes = UNKNOWN, .driver_bytes = UNKNOWN, .other_bytes = UNKNOWN};
+    return use;
+}
+
 static void process_devices(struct machine *machine, struct machine_process *process) {
     for (uint32_t i = 0; i < process->view.head.devices.count; i++) {
         const vram_live_page_device *row = &process->view.devices[i];
         uint32_t device = device_of_row(machine, row, process->pid);
-        struct machine_use *use =
-            device == UINT32_MAX ? NULL : (struct machine_use *)machine_use_of(process, device);
-        use = use != NULL ? use : use_new(process, device);
-        if (use != NULL) {
-            sum_into(&use->held_bytes, row->held_bytes);
+        if (device != UINT32_MAX) { /* a page has no more devices than a process has uses */
+            sum_into(&use_take(machine, process, device)->held_bytes, row->held_bytes);
             sum_into(&machine->devices[device].held_bytes, row->held_bytes);
         }
     }
@@ -276,8 +281,7 @@ static void use_add(struct machine *machine, const char *root, uint32_t device,
     if (process == NULL || device == UINT32_MAX) {
         return;
     }
-    struct machine_use *use = (struct machine_use *)machine_use_of(process, device);
-    use = use != NULL ? use : use_new(process, device);
+    struct machine_use *use = use_take(machine, process, device);
     if (use != NULL) {
         sum_into(&use->driver_bytes, from->bytes);
         sum_into(&use->other_bytes, from->other_bytes);

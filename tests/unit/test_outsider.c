@@ -7,6 +7,9 @@
 #include "top/column.h"
 #include "top/top_machine.h"
 
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -17,6 +20,49 @@
 #include <cmocka.h>
 
 static char root[64];
+
+/* What the library of NVML does not have; and a machine with more devices than fit, each with more
+   processes than are listed. */
+static const char *missing;
+static bool crowded;
+static bool threads = true; /* can be started */
+
+static int crowd_count(unsigned *count) {
+    *count = OUTSIDER_DEVICES_MAX + 6;
+    return 0;
+}
+static int crowd_list(void *device, unsigned *count, void *processes) {
+    (void)device, (void)processes;
+    *count += 1;
+    return 7; /* more than the room that it was given */
+}
+
+void *__real_dlsym(void *library, const char *name);
+void *__wrap_dlsym(void *library, const char *name);
+void *__wrap_dlsym(void *library, const char *name) {
+    int (*const count)(unsigned *) = crowd_count;
+    int (*const list)(void *, unsigned *, void *) = crowd_list;
+    void *found = __real_dlsym(library, name);
+    if (missing != NULL && strcmp(missing, name) == 0) {
+        return NULL;
+    }
+    if (crowded && strcmp(name, "nvmlDeviceGetCount_v2") == 0) {
+        memcpy(&found, &count, sizeof found);
+    }
+    if (crowded && strcmp(name, "nvmlDeviceGetComputeRunningProcesses_v3") == 0) {
+        memcpy(&found, &list, sizeof found);
+    }
+    return found;
+}
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *user);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *user);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *user) {
+    return threads ? __real_pthread_create(thread, attributes, run, user) : EAGAIN;
+}
 
 static void make_folders(const char *path) {
     char part[256];
@@ -143,6 +189,143 @@ static void nvml_is_read(void **state) {
     unsetenv("FAKE_NVML_FAIL");
 }
 
+/* Files that are none, or say nothing of use; more clients than a process may have. */
+static void strange_fdinfo(void **state) {
+    (void)state;
+    struct outsiders outsiders = {0};
+    char info[256];
+    make_descriptor(200, 1, "/dev/dri/card0", "drm-driver:\tx\ndrm-client-id:\t1\n"); /* no bus */
+    make_descriptor(200, 2, "/dev/dri/card0", "drm-driver:\tx\ndrm-pdev:\t0000:03:00.0:too:long\n");
+    make_descriptor(200, 3, "/dev/dri/card0", "drm-driver\n\ndrm-pdev:\t0000:09:00.0\n");
+    make_descriptor(201, 3, "/dev/dri/card0",
+                    AMD "drm-client-id:\t1\ndrm-memory-vram:\tKiB\ndrm-total-vram0:\t1 KiB\n"
+                        "drm-total-vram1:\t2 MiB\ndrm-memory-gtt:\t -5 KiB\n");
+    make_descriptor(201, 4, "/dev/dri/card1", INTEL "drm-client-id:\t1\ndrm-total-local0:\t7\n");
+    make_file("proc/202/fd/3", ""); /* not a link */
+    make_file("proc/203x/fd/3", "");
+    make_file("proc/4294967296/fd/3", "");
+    make_file("proc/204/fd/123456789012345678901", "");
+    snprintf(info, sizeof info, "%s/proc/205/fd/3", root);
+    make_folders(info);
+    assert_int_equal(symlink("/dev/dri/card0", info), 0); /* and no fdinfo */
+    make_file("sys/bus/pci/devices/0000:03:00.0/mem_info_vram_total", "1000");
+    make_file("sys/bus/pci/devices/0000:03:00.0/mem_info_vram_used", "2000");
+    make_file("sys/bus/pci/devices/0000:00:02.0/mem_info_vram_total", "1000");
+    make_file("sys/bus/pci/devices/0000:00:02.0/mem_info_vram_used", "");
+    fdinfo_read(root, &outsiders);
+    assert_int_equal(outsiders.device_count, 2);
+    assert_int_equal(outsiders.use_count, 2);
+    for (size_t i = 0; i < 2; i++) { /* a folder lists files in any order */
+        bool amd = strcmp(outsiders.devices[outsiders.uses[i].device].pci, "0000:03:00.0") == 0;
+        assert_int_equal(outsiders.uses[i].pid, 201);
+        assert_int_equal(outsiders.uses[i].bytes, amd ? (2 << 20) + 1024 : 7);
+        assert_true(outsiders.uses[i].other_bytes == OUTSIDER_UNKNOWN);
+        assert_true(outsiders.devices[outsiders.uses[i].device].free_bytes ==
+                    (amd ? 0 : OUTSIDER_UNKNOWN));
+    }
+    assert_false(outsiders.cut);
+    outsiders_free(&outsiders);
+    for (int i = 0; i < 257; i++) {
+        snprintf(info, sizeof info, AMD "drm-client-id:\t%d\ndrm-memory-vram:\t1 KiB\n", i);
+        make_descriptor(206, i, "/dev/dri/card0", info);
+    }
+    fdinfo_read(root, &outsiders);
+    assert_int_equal(use_of(&outsiders, 206)->bytes, 256 << 10);
+    assert_true(outsiders.cut);
+    outsiders_free(&outsiders);
+    for (int i = 0; i < OUTSIDER_DEVICES_MAX; i++) {
+        snprintf(info, sizeof info, "drm-driver:\tx\ndrm-pdev:\t0000:%02x:01.0\n", i);
+        make_descriptor(207, i, "/dev/dri/card0", info);
+    }
+    fdinfo_read(root, &outsiders);
+    assert_int_equal(outsiders.device_count, OUTSIDER_DEVICES_MAX);
+    assert_true(outsiders.cut);
+    outsiders_free(&outsiders);
+}
+
+static void lists_have_bounds(void **state) {
+    (void)state;
+    struct outsiders outsiders = {0};
+    assert_int_equal(outsiders_device(&outsiders, ""), 0);
+    assert_int_equal(outsiders_device(&outsiders, ""), 1); /* of unknown places there are many */
+    assert_int_equal(outsiders_device(&outsiders, "0000:AB:00.0"), 2);
+    assert_int_equal(outsiders_device(&outsiders, "0000:ab:00.0"), 2);
+    outsiders_add(&outsiders, 0, 1, OUTSIDER_UNKNOWN, 5);
+    outsiders_add(&outsiders, 0, 1, 7, OUTSIDER_UNKNOWN);
+    outsiders_add(&outsiders, 0, 1, UINT64_MAX / 4, 1);
+    assert_true(outsiders.uses[0].bytes == UINT64_MAX / 4);
+    assert_int_equal(outsiders.uses[0].other_bytes, 6);
+    for (uint64_t pid = 2; pid <= OUTSIDER_USES_MAX; pid++) {
+        outsiders_add(&outsiders, 1, pid, 1, 1);
+    }
+    assert_int_equal(outsiders.use_count, OUTSIDER_USES_MAX);
+    assert_false(outsiders.cut);
+    assert_false(outsiders_has(&outsiders, 0, 2));
+    assert_true(outsiders_has(&outsiders, 1, 2));
+    outsiders_add(&outsiders, 1, 1, 1, 1);
+    assert_int_equal(outsiders.use_count, OUTSIDER_USES_MAX);
+    assert_true(outsiders.cut);
+    outsiders_free(&outsiders);
+}
+
+static void libraries_of_all_kinds(void **state) {
+    (void)state;
+    static const char *const required[] = {"nvmlInit_v2", "nvmlDeviceGetMemoryInfo"};
+    struct outsiders outsiders = {0};
+    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
+        missing = required[i];
+        assert_null(nvml_open());
+    }
+    missing = "nvmlDeviceGetGraphicsRunningProcesses_v3"; /* older libraries have none */
+    setenv("FAKE_NVML_PROCESSES", "11:1000", 1);
+    struct nvml *nvml = nvml_open();
+    assert_non_null(nvml);
+    nvml_read(nvml, &outsiders);
+    assert_int_equal(outsiders.use_count, 1);
+    assert_false(outsiders.cut);
+    outsiders_free(&outsiders);
+    nvml_close(nvml);
+    missing = NULL;
+    threads = false;
+    assert_null(nvml_open());
+    threads = true;
+    crowded = true;
+    setenv("FAKE_NVML_FAIL", "pci", 1); /* each is a device of its own */
+    nvml = nvml_open();
+    assert_non_null(nvml);
+    nvml_read(nvml, &outsiders);
+    assert_true(outsiders.cut);
+    assert_false(outsiders.silent);
+    outsiders_free(&outsiders);
+    nvml_close(nvml);
+    unsetenv("FAKE_NVML_FAIL");
+    crowded = false;
+}
+
+static void a_list_that_is_too_long_is_said_to_be_cut(void **state) {
+    (void)state;
+    struct machine machine;
+    crowded = true;
+    struct machine_sources sources = {.nvml = nvml_open(), .root = root, .pages = root};
+    assert_true(machine_read(&sources, &machine));
+    assert_true(machine.cut);
+    machine_free(&machine);
+    nvml_close(sources.nvml);
+    crowded = false;
+}
+
+static void identities_are_checked(void **state) {
+    (void)state;
+    static const char *const bad[] = {"", "GPU-", "GPU-0102", "GPU-0102030g-0506-0708-090a-0b0c0d0e0f10",
+                                      "GPU-01020304-0506-0708-090a-0b0c0d0e0f1"};
+    uint8_t uuid[16];
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(nvml_uuid_read(bad[i], uuid));
+    }
+    assert_true(nvml_uuid_read("GPU-01020304-0506-0708-090a-0b0c0d0e0f10", uuid));
+    assert_int_equal(uuid[15], 16);
+}
+
 /* The first look waits for a second, later ones do not; what is there again is read again. */
 static void nvml_may_hang(void **state) {
     (void)state;
@@ -238,7 +421,14 @@ static void sources_join(void **state) {
 
 int main(void) {
     setenv("VRAM_NVML_LIBRARY", FAKE_NVML_PATH, 1);
-    const struct CMUnitTest tests[] = {HERE(fdinfo_is_read), HERE(nvml_is_read), HERE(sources_join),
+    const struct CMUnitTest tests[] = {HERE(fdinfo_is_read),
+                                       HERE(strange_fdinfo),
+                                       HERE(lists_have_bounds),
+                                       HERE(nvml_is_read),
+                                       HERE(libraries_of_all_kinds),
+                                       HERE(a_list_that_is_too_long_is_said_to_be_cut),
+                                       HERE(identities_are_checked),
+                                       HERE(sources_join),
                                        HERE(nvml_may_hang)};
     return cmocka_run_group_tests_name("outsider", tests, NULL, NULL);
 }
