@@ -9,7 +9,7 @@
 
 enum { SCREEN_PROBLEM_MAX = 200 };
 
-/* Takes the terminal over. False after one sentence in `problem`. */
+/* Takes the terminal over, which standard output is. False after one sentence in `problem`. */
 bool screen_begin(bool color, char problem[SCREEN_PROBLEM_MAX]);
 
 /* Gives it back as it was. */

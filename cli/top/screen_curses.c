@@ -31,10 +31,13 @@ static void paints_choose(bool color) {
         [PAINT_FULL] = {4, COLOR_RED, A_BOLD | A_UNDERLINE, A_BOLD},
         [PAINT_OTHERS] = {5, COLOR_BLUE, A_DIM, A_NORMAL},
     };
+    /* untaken: start_color fails without memory, use_default_colors on terminals that have colours
+       and cannot return to their own. */
     bool able = color && has_colors() && start_color() == OK && use_default_colors() == OK;
     for (int i = 0; i < PAINT_COUNT; i++) {
         attributes[i] = able ? paints[i].colored : paints[i].plain;
-        if (able && paints[i].pair > 0 && init_pair(paints[i].pair, paints[i].ink, -1) == OK) {
+        if (able && paints[i].pair > 0) {
+            (void)init_pair(paints[i].pair, paints[i].ink, -1);
             attributes[i] |= (attr_t)COLOR_PAIR(paints[i].pair);
         }
     }
@@ -53,7 +56,7 @@ static void size_distrust(const char *variable) {
 
 bool screen_begin(bool color, char problem[SCREEN_PROBLEM_MAX]) {
     const char *term = environment_get("TERM");
-    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
+    if (!isatty(STDIN_FILENO)) {
         snprintf(problem, SCREEN_PROBLEM_MAX, "this is not a terminal; --once works without one");
         return false;
     }
@@ -78,11 +81,9 @@ bool screen_begin(bool color, char problem[SCREEN_PROBLEM_MAX]) {
 }
 
 void screen_end(void) {
-    if (screen != NULL) {
-        endwin();
-        delscreen(screen);
-        screen = NULL;
-    }
+    endwin();
+    delscreen(screen);
+    screen = NULL;
 }
 
 void screen_size(int *rows, int *columns) {
@@ -93,16 +94,16 @@ void screen_size(int *rows, int *columns) {
 /* Cells of one paint go out together; ncurses sends what has changed. */
 void screen_show(const struct canvas *canvas) {
     erase();
-    for (int row = 0; row < canvas->rows && row < LINES; row++) {
+    for (int row = 0; row < canvas->rows; row++) {
         const struct cell *cells = canvas->cells + (size_t)row * (size_t)canvas->columns;
-        for (int column = 0; column < canvas->columns && column < COLS; column++) {
+        for (int column = 0; column < canvas->columns; column++) {
             const struct cell *cell = &cells[column];
             if (cell->character == 0 && cell->paint == PAINT_PLAIN) {
                 continue;
             }
             wchar_t text[2] = {cell->character != 0 ? (wchar_t)cell->character : L' ', 0};
             attrset(attributes[cell->paint]);
-            mvaddwstr(row, column, text);
+            mvaddwstr(row, column, text); /* untaken: a place that the screen does not have */
         }
     }
     attrset(A_NORMAL);
@@ -124,6 +125,7 @@ static bool function_key(wint_t code, uint32_t *key) {
             return true;
         }
     }
+    /* untaken: what is below F1 and not in the list, F0 and Break, is on no keyboard here. */
     if ((int)code >= KEY_F(1) && (int)code <= KEY_F(12)) {
         *key = VIEW_KEY_F1 + (uint32_t)((int)code - KEY_F(1));
         return true;
@@ -141,6 +143,7 @@ bool screen_key(int wait_ms, uint32_t *key) {
     if (got != OK) {
         return false;
     }
+    /* untaken: where the terminal says that 127 is Backspace, it comes as a function key. */
     *key = code == '\r' || code == '\n'  ? (uint32_t)VIEW_KEY_ENTER
            : code == 27                  ? (uint32_t)VIEW_KEY_ESCAPE
            : code == 127 || code == '\b' ? (uint32_t)VIEW_KEY_BACKSPACE

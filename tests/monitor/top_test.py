@@ -108,6 +108,20 @@ def screens(binary, runtime, update):
         compare("filter_80x24", small.wait("filter: serv"), update)
         small.keys("Escape")
         small.wait("ffmpeg")
+        small.keys("/", "x", "y", "BSpace", "C-h")  # both of them are Backspace
+        small.wait("Filter: _")
+        small.keys("s", "e", "r", "v", "C-j")  # and this is Enter
+        small.wait("filter: serv")
+        small.keys("Escape")
+        small.wait("ffmpeg")
+        for key, word in (("End", "ffmpeg"), ("Home", "train.py"), ("Down", "serve"), ("Up", "train.py"),
+                          ("NPage", "ffmpeg"), ("PPage", "train.py")):
+            small.keys(key, "Enter")
+            shown = small.wait("EscBack")
+            assert word in shown.split("\n")[1], (key, shown)
+            small.keys("Escape")
+            small.wait("Column")
+        small.keys("Right", "Left", "F12", "IC")  # by another column and back; the last two do nothing
         small.keys("N")  # by id, then in falling order
         small.keys("I")
         deadline = time.monotonic() + 30
@@ -145,6 +159,18 @@ def other_terminals(binary, runtime, update):
             colored = re.search(r"\x1b\[[0-9;]*3[1-6]m", shown) is not None
             assert colored == expected, shown
             assert not expected or "\x1b[1m\x1b[31m" in shown or "\x1b[31m" in shown, "no red at 35 % of 30"
+        finally:
+            terminal.end()
+    # Terminals without colours, with a size of their own, and such that nobody knows.
+    run = f"'{binary}' top --pages '{runtime}/vram' --pages-only -i 3600"
+    for command, words in (
+            (f"TERM=vt100 COLUMNS=70 LINES=20 {run}", "ffmpeg"),
+            (f"TERM=no-such {run}; echo ended $?; sleep 60", 'the terminal "no-such" is not known'),
+            (f"env -u TERM {run}; echo ended $?; sleep 60", 'the terminal "" is not known'),
+            (f"{run} < /dev/null; echo ended $?; sleep 60", "this is not a terminal")):
+        terminal = Terminal(command, runtime, 80, 24)
+        try:
+            terminal.wait(words)
         finally:
             terminal.end()
     # A signal and ^C leave the terminal as it was.

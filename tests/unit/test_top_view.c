@@ -3,7 +3,11 @@
  * test_top_view.c: the canvas, the sizes, the history and the keys of `vram top`, where the tests
  * in tmux do not reach.
  */
+#include "page_maker.h"
+#include "printed.h"
 #include "top/view.h"
+
+#include <vram/vram.h>
 
 #include <locale.h>
 #include <setjmp.h>
@@ -37,8 +41,44 @@ static void text_stays_in_its_cells(void **state) {
     assert_string_equal(text, "  abc~  xy");
     canvas_put(&canvas, 5, 5, PAINT_PLAIN, 'x'); /* outside */
     canvas_put(&canvas, -1, 0, PAINT_PLAIN, 'x');
+    canvas_put(&canvas, 0, -1, PAINT_PLAIN, 'x');
+    canvas_paint_row(&canvas, -1, PAINT_HEAD);
+    canvas_paint_row(&canvas, 2, PAINT_HEAD);
     canvas_text(&canvas, 0, 8, 20, PAINT_PLAIN, "0123456789");
+    line_of(&canvas, 1, text);
+    assert_string_equal(text, "  abc~  xy");
     canvas_end(&canvas);
+    /* Of characters that are cut, too long or too large, one question mark each. */
+    assert_true(canvas_begin(&canvas, 1, 10, true));
+    canvas_text(&canvas, 0, 0, 10, PAINT_PLAIN,
+                "\xc0\xaf\xe2\x82x\xf5\x80\xf4\x90\x80\x80\xc2\xa9");
+    line_of(&canvas, 0, text);
+    assert_string_equal(text, "???x???\xc2\xa9  ");
+    canvas_end(&canvas);
+    assert_true(canvas_begin(&canvas, 0, 1000000, false));
+    assert_int_equal(canvas.rows, 1);
+    assert_int_equal(canvas.columns, 2000);
+    canvas_end(&canvas);
+    character_encode(0x1d11e, text);
+    assert_string_equal(text, "\xf0\x9d\x84\x9e");
+}
+
+/* Rows of one paint go out in pieces, however long they are. */
+static void rows_are_written_whole(void **state) {
+    (void)state;
+    static const struct terminal plain = {.width = 80};
+    struct canvas canvas;
+    assert_true(canvas_begin(&canvas, 2, 2000, true));
+    for (int i = 0; i < 1999; i++) {
+        canvas_put(&canvas, 0, i, PAINT_PLAIN, i == 7 ? 0 : 0x2588);
+    }
+    canvas_put(&canvas, 1, 0, PAINT_FULL, 'x');
+    printed_begin();
+    canvas_write(&canvas, 5, &plain);
+    printed_end();
+    canvas_end(&canvas);
+    assert_int_equal(strlen(printed), 1998 * 3 + 1 + 1 + 2);
+    assert_string_equal(printed + strlen(printed) - 3, "\nx\n");
 }
 
 static void sizes_fit(void **state) {
@@ -86,7 +126,278 @@ static void the_past_is_a_ring(void **state) {
     }
 }
 
+/* More devices at once than places: those that find none have no past. */
+static void the_past_has_bounds(void **state) {
+    (void)state;
+    static struct past past;
+    static struct machine_device devices[HISTORY_DEVICES + 1];
+    struct machine machine = {.devices = devices, .device_count = HISTORY_DEVICES + 1};
+    for (uint32_t i = 0; i <= HISTORY_DEVICES; i++) {
+        devices[i] = (struct machine_device){.total_bytes = i > 0 ? 10 : 0, .free_bytes = 0};
+        snprintf(devices[i].label, sizeof devices[i].label, "cuda:%u", i);
+    }
+    past_add(&past, &machine);
+    assert_int_equal(past_sample(&past, &devices[0], 0), HISTORY_UNKNOWN);
+    assert_int_equal(past_sample(&past, &devices[1], 0), 1000);
+    assert_int_equal(past_sample(&past, &devices[HISTORY_DEVICES], 0), HISTORY_UNKNOWN);
+}
+
 static struct view view;
+
+/* ------------------------------------------------------------------- one process */
+
+static struct machine_device one_device = {
+    .label = "cuda:0", .total_bytes = 1000, .free_bytes = 400, .held_bytes = 100};
+
+/* The screen of a process, as text. */
+static const char *draw(const struct machine_process *process, int columns, bool utf8) {
+    static const struct terminal plain = {.width = 80};
+    struct machine machine = {.devices = &one_device,
+                              .device_count = 1,
+                              .processes = (struct machine_process *)(uintptr_t)process,
+                              .process_count = 1};
+    struct canvas canvas;
+    view = (struct view){.utf8 = utf8, .thresholds = {30, 60, 90}};
+    assert_true(process_draw(&view, &machine, process, columns, &canvas));
+    printed_begin();
+    canvas_write(&canvas, canvas.rows, &plain);
+    printed_end();
+    canvas_end(&canvas);
+    return printed;
+}
+
+static struct page_maker page;
+
+static struct machine_process process_of_page(void) {
+    page_make(&page, 7, 8, 9);
+    struct machine_process process = {.pid = 7, .paged = true, .command = "./train"};
+    process.view = (struct page_view){.head = page.head,
+                                      .devices = page.devices,
+                                      .pools = page.pools,
+                                      .tags = page.tags,
+                                      .refusals = page.refusals};
+    process.uses[0] = (struct machine_use){.device = 0, .held_bytes = 50, .driver_bytes = UNKNOWN};
+    process.use_count = 1;
+    return process;
+}
+
+static void pools_of_a_process(void **state) {
+    (void)state;
+    struct machine_process process = process_of_page();
+    vram_live_page_counts *counts = &page.pools[0].counts;
+    counts->allocs = 1000;
+    counts->hits = 995;
+    counts->refusals = UNKNOWN;
+    counts->alloc_rate = UNKNOWN;
+    page.pools[0].pressure_level = VRAM_PRESSURE_CRITICAL;
+    page.pools[1].counts.allocs = UNKNOWN;
+    page.pools[1].device = UINT32_MAX;
+    page.pools[2].counts = (vram_live_page_counts){.hits = 5000, .allocs = 100, .refusals = 12};
+    process.view.head.pools.total = 9;
+    snprintf(page.devices[0].backend, sizeof page.devices[0].backend, "cuda");
+    draw(&process, 100, true);
+    printed_has("libvram 1.0.0\n");
+    printed_has("cuda:0 pool 0      3.0M");
+    printed_has("99.5%");
+    printed_has("999%");
+    printed_has("     12\n");
+    printed_has("and 6 smaller ones");
+    page.pools[0].counts.hits = UNKNOWN;
+    process.view.silent = true;
+    process.view.head.tracked_pools = 2;
+    process.view.head.origin = VRAM_LIVE_PAGE_RUN;
+    draw(&process, 100, true);
+    printed_has("under vram run, libvram 1.0.0, stopped: its figures are old, tracked\n");
+    printed_lacks("99.5%");
+    process.view.head.tracked_pools = UNKNOWN;
+    process.paged = false;
+    process.command[0] = 0;
+    draw(&process, 100, true);
+    printed_has("7  -  -\n");
+    printed_has("It has no live page");
+    process.paged = true;
+    draw(&process, 100, true);
+    printed_lacks("tracked");
+}
+
+static void tags_of_a_process(void **state) {
+    (void)state;
+    struct machine_process process = process_of_page();
+    static vram_live_page_tag tags[8];
+    static const char *const names[] = {"model/weights", "model", "model/weights/deep", "model2",
+                                        "data",          "model", "a",                  "b"};
+    for (size_t i = 0; i < 8; i++) {
+        tags[i] = (vram_live_page_tag){.used_bytes = 512,
+                                       .hard_bytes = UNKNOWN,
+                                       .soft_bytes = UNKNOWN,
+                                       .device = i == 5};
+        snprintf(tags[i].name, sizeof tags[i].name, "%s", names[i]);
+    }
+    tags[0].hard_bytes = 1024;
+    tags[1].soft_bytes = 256;
+    tags[2].hard_bytes = 0;
+    tags[3].hard_bytes = 100;
+    tags[3].used_bytes = UNKNOWN;
+    process.view.tags = tags;
+    process.view.head.tags.count = 8;
+    process.view.head.tags.total = 10;
+    draw(&process, 100, false);
+    printed_has("\na                                512B");
+    printed_has("\nmodel                            512B     0B  [################] of 256B soft\n"
+                "  weights                        512B     0B  [########........] of 1.0K hard\n"
+                "    deep                         512B     0B\n"
+                "model2                              -     0B\n"
+                "model                            512B");
+    printed_has("and 2 smaller ones");
+    process.view.head.tags.count = process.view.head.tags.total = 0;
+    draw(&process, 100, true);
+    printed_has("QUOTA\nnone\n");
+}
+
+static void sizes_of_a_process(void **state) {
+    (void)state;
+    struct machine_process process = process_of_page();
+    vram_live_page_size *sizes = process.view.head.sizes;
+    draw(&process, 80, false);
+    printed_has("not counted yet");
+    process.view.head.sizes_ns = 1;
+    sizes[2] = (vram_live_page_size){.blocks = 3, .bytes = UNKNOWN};
+    draw(&process, 80, false);
+    printed_has("SIZES OF LIVE BLOCKS\nnone\n");
+    sizes[3] = (vram_live_page_size){.blocks = 1, .bytes = 8};
+    sizes[4] = (vram_live_page_size){.blocks = 100, .bytes = 1600};
+    sizes[5] = (vram_live_page_size){.blocks = UNKNOWN, .bytes = 5};
+    draw(&process, 80, false);
+    printed_has("up to     8B  #                         8B in 1 block\n");
+    printed_has("up to    16B  ####################    1.6K in 100 blocks\n");
+    printed_lacks("up to    32B");
+    draw(&process, 80, true);
+    printed_has("\xe2\x96\x88");
+}
+
+static void refusals_of_a_process(void **state) {
+    (void)state;
+    struct machine_process process = process_of_page();
+    vram_live_page_refusal *refusal = &page.refusals[0];
+    refusal->date_ns = UNKNOWN;
+    snprintf(refusal->text, sizeof refusal->text,
+             "one two three four five six seven eight nine ten eleven twelve thirteen fourteen");
+    draw(&process, 42, false);
+    printed_has("\n-  0B in pool : ");
+    printed_has("\n  one two three four five six seven eight\n  nine ten eleven twelve thirteen fourteen\n");
+    snprintf(refusal->tag, sizeof refusal->tag, "model");
+    refusal->date_ns = UINT64_C(3600000000000);
+    draw(&process, 12, false); /* more lines than are shown; words that are longer than a line */
+    printed_has("\n  eight nine\n  ten eleven\n  twelve\n");
+    printed_lacks("fourteen");
+    draw(&process, 42, false);
+    printed_has(" for model: ");
+    process.view.head.refusals.count = 0;
+    draw(&process, 42, false);
+    printed_has("LAST REFUSALS\nnone\n");
+}
+
+/* What the bar shows of a process that only the driver knows, or not even that. */
+static void bars_of_processes(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t held, driver;
+        const char *bar;
+    } cases[] = {{UNKNOWN, 300, "[################=====-----------.....................]"},
+                 {UNKNOWN, UNKNOWN, "[=====---------------------------.....................]"},
+                 {UNKNOWN, 100000, "[###########################=====.....................]"},
+                 {50, UNKNOWN, "[###==---------------------------.....................]"},
+                 {1, UNKNOWN, "[#====---------------------------.....................]"}};
+    struct machine_process process = {.pid = 7, .use_count = 1};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        process.uses[0] = (struct machine_use){0, cases[i].held, cases[i].driver, UNKNOWN};
+        draw(&process, 103, false);
+        printed_has(cases[i].bar);
+    }
+}
+
+/* ----------------------------------------------------------------------- the table */
+
+static const char *screen_of(struct machine *machine, int rows, int columns) {
+    static const struct terminal plain = {.width = 80};
+    struct canvas canvas;
+    assert_true(canvas_begin(&canvas, rows, columns, view.utf8));
+    view_arrange(&view, machine);
+    view_draw(&view, machine, &canvas);
+    printed_begin();
+    canvas_write(&canvas, canvas.rows, &plain);
+    printed_end();
+    canvas_end(&canvas);
+    return printed;
+}
+
+static void what_is_missing_is_said(void **state) {
+    (void)state;
+    struct machine_process process = {.pid = 7, .top_tag = ""};
+    struct machine machine = {.devices = &one_device,
+                              .device_count = 1,
+                              .processes = &process,
+                              .process_count = 1,
+                              .now_ns = UINT64_C(3600000000000)};
+    view = (struct view){.thresholds = {30, 60, 90}};
+    screen_of(&machine, 10, 100);
+    printed_has("1 process, 0 with libvram  ");
+    machine.cut = true;
+    screen_of(&machine, 10, 100);
+    printed_has(", not all shown");
+    machine.silent = true;
+    screen_of(&machine, 10, 100);
+    printed_has(", NVML does not answer");
+    screen_of(&machine, 3, 100); /* room for one row alone */
+    printed_has("PID");
+    view = (struct view){.thresholds = {30, 60, 90}, .mode = VIEW_HELP};
+    screen_of(&machine, 3, 100);
+    printed_has("Memory bars");
+    view.mode = VIEW_PROCESS;
+    view.chosen = 8; /* not there */
+    assert_int_equal(view_rows(&view, &machine, 80), 3);
+    screen_of(&machine, 5, 100);
+    printed_has("process 8 has ended");
+    process.pid = 0; /* one that is chosen by nobody */
+    view = (struct view){.thresholds = {30, 60, 90}, .row = 5};
+    screen_of(&machine, 10, 100);
+    assert_int_equal(view.row, 0);
+}
+
+/* A device that holds next to nothing still shows that it was there. */
+static void plots_show_the_smallest(void **state) {
+    (void)state;
+    struct machine_device device = {.label = "cuda:0", .total_bytes = 1000, .free_bytes = 999};
+    struct machine machine = {.devices = &device, .device_count = 1};
+    for (int utf8 = 0; utf8 < 2; utf8++) {
+        view = (struct view){
+            .interactive = true, .plots = true, .utf8 = utf8, .thresholds = {30, 60, 90}};
+        past_add(&view.past, &machine);
+        screen_of(&machine, 40, 100);
+        printed_has(utf8 ? "\xe2\x96\x81" : ":\n");
+    }
+}
+
+static void cells_of_a_process(void **state) {
+    (void)state;
+    struct machine_device devices[3] = {{.label = "cuda:0"}, {.label = "cuda:1"}, {.label = "x"}};
+    struct machine machine = {.devices = devices, .device_count = 3};
+    struct machine_process process = {.pid = 1, .top_tag = "", .ratio_hundreds = 123456};
+    char text[CELL_BYTES];
+    assert_string_equal(column_format(&machine, &process, COLUMN_DEVICE, text), "-");
+    process.use_count = 3;
+    process.uses[0] = (struct machine_use){.device = 0, .held_bytes = UNKNOWN};
+    process.uses[1] = (struct machine_use){.device = 1, .held_bytes = 5};
+    process.uses[2] = (struct machine_use){.device = 2, .held_bytes = UNKNOWN};
+    assert_string_equal(column_format(&machine, &process, COLUMN_DEVICE, text), "cuda:1+2");
+    process.uses[2].held_bytes = 6;
+    assert_string_equal(column_format(&machine, &process, COLUMN_DEVICE, text), "x+2");
+    process.uses[2].held_bytes = 4;
+    assert_string_equal(column_format(&machine, &process, COLUMN_DEVICE, text), "cuda:1+2");
+    assert_string_equal(column_format(&machine, &process, COLUMN_RATIO, text), "1234");
+    process.ratio_hundreds = 1234;
+    assert_string_equal(column_format(&machine, &process, COLUMN_RATIO, text), "12.34");
+}
 
 /* Every key, on every screen, with and without processes, at every size of a terminal. */
 static void any_key_at_any_size(void **state) {
@@ -128,8 +439,18 @@ int main(void) {
     (void)setlocale(LC_CTYPE, "C.UTF-8");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_stays_in_its_cells),
+        cmocka_unit_test(rows_are_written_whole),
         cmocka_unit_test(sizes_fit),
         cmocka_unit_test(the_past_is_a_ring),
+        cmocka_unit_test(the_past_has_bounds),
+        cmocka_unit_test(pools_of_a_process),
+        cmocka_unit_test(tags_of_a_process),
+        cmocka_unit_test(sizes_of_a_process),
+        cmocka_unit_test(refusals_of_a_process),
+        cmocka_unit_test(bars_of_processes),
+        cmocka_unit_test(what_is_missing_is_said),
+        cmocka_unit_test(plots_show_the_smallest),
+        cmocka_unit_test(cells_of_a_process),
         cmocka_unit_test(any_key_at_any_size),
     };
     return cmocka_run_group_tests_name("top_view", tests, NULL, NULL);
