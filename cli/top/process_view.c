@@ -310,7 +310,8 @@ static void refusals_draw(struct page_pen *pen) {
         time_t date = (time_t)(refusal->date_ns / 1000000000u);
         struct tm when;
         char clock[16] = "-", size[SHORT_SIZE_MAX];
-        if (refusal->date_ns != UNKNOWN && localtime_r(&date, &when) != NULL) {
+        if (refusal->date_ns != UNKNOWN) {
+            (void)localtime_r(&date, &when); /* of the next 500 years: it is one */
             strftime(clock, sizeof clock, "%H:%M:%S", &when);
         }
         canvas_print(pen->canvas, pen->row++, 0, PAINT_HIGH, "%s  %s in pool %s%s%s: %s", clock,

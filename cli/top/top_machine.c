@@ -255,7 +255,7 @@ static void command_read(const char *root, struct machine_process *process) {
     }
     process->command[bytes] = 0;
     text_sanitize(process->command);
-    if (fstat(fileno(file), &about) == 0) {
+    if (fstat(fileno(file), &about) == 0) { /* untaken: a file that is open has an owner */
         process->user = about.st_uid;
         process->user_known = true;
     }
@@ -373,7 +373,8 @@ void machine_free(struct machine *machine) {
 static void user_look_up(uid_t user, char text[USER_TEXT_MAX]) {
     struct passwd entry, *found = NULL;
     char room[1024];
-    if (getpwuid_r(user, &entry, room, sizeof room, &found) == 0 && found != NULL) {
+    (void)getpwuid_r(user, &entry, room, sizeof room, &found); /* NULL if it fails */
+    if (found != NULL) {
         snprintf(text, USER_TEXT_MAX, "%s", found->pw_name);
     } else {
         snprintf(text, USER_TEXT_MAX, "%lu", (unsigned long)user);

@@ -100,7 +100,7 @@ static void bar_draw(const struct view *view, struct canvas *canvas, int row, in
         sum += (double)parts[part];
         int end = (int)(sum / (double)total * width + 0.5);
         end = part == BAR_FREE || end > width ? width : end;
-        end = parts[part] > 0 && end == at && at < width && part != BAR_FREE ? at + 1 : end;
+        end = parts[part] > 0 && end == at && at < width ? at + 1 : end;
         enum paint paint = part == BAR_FREE     ? PAINT_DIM
                            : part == BAR_OTHERS ? PAINT_OTHERS
                                                 : view_paint(view, used);
@@ -163,9 +163,7 @@ static void plot_draw(const struct view *view, const struct machine_device *devi
             plot_column(view, canvas, row, column + width - 2 - ago, rows, sample);
         }
     }
-    if (rows > 1) {
-        canvas_text(canvas, row, column + 6, width - 8, PAINT_DIM, device->label);
-    }
+    canvas_text(canvas, row, column + 6, width - 8, PAINT_DIM, device->label);
 }
 
 static int plots_shown(const struct machine *machine, int columns) {
@@ -289,9 +287,8 @@ static void title_draw(const struct view *view, const struct machine *machine,
     for (uint32_t i = 0; i < machine->process_count; i++) {
         paged += machine->processes[i].paged;
     }
-    if (localtime_r(&now, &when) != NULL) {
-        strftime(clock, sizeof clock, "%H:%M:%S", &when);
-    }
+    (void)localtime_r(&now, &when); /* of the next 500 years: it is one */
+    strftime(clock, sizeof clock, "%H:%M:%S", &when);
     int column = canvas_print(canvas, 0, 0, PAINT_BOLD, "vram top");
     column = canvas_print(canvas, 0, column, PAINT_PLAIN, "  %s  %u process%s, %u with libvram",
                           clock, (unsigned)machine->process_count,

@@ -27,6 +27,23 @@ static const char *missing;
 static bool crowded;
 static bool threads = true; /* can be started */
 
+static int (*first_device)(unsigned index, void **device); /* the library's own */
+
+static int crowd_index(unsigned index, void **device) {
+    (void)index;
+    return first_device(0, device);
+}
+static int crowd_uuid(void *device, char *text, unsigned bytes) {
+    (void)device;
+    snprintf(text, bytes, "GPU-none");
+    return 0;
+}
+static int crowd_memory(void *device, unsigned long long memory[3]) {
+    (void)device;
+    memory[0] = 1;
+    memory[1] = 2; /* more is free than there is */
+    return 0;
+}
 static int crowd_count(unsigned *count) {
     *count = OUTSIDER_DEVICES_MAX + 6;
     return 0;
@@ -40,17 +57,25 @@ static int crowd_list(void *device, unsigned *count, void *processes) {
 void *__real_dlsym(void *library, const char *name);
 void *__wrap_dlsym(void *library, const char *name);
 void *__wrap_dlsym(void *library, const char *name) {
-    int (*const count)(unsigned *) = crowd_count;
-    int (*const list)(void *, unsigned *, void *) = crowd_list;
+    static const struct {
+        const char *name;
+        void (*function)(void);
+    } crowd[] = {{"nvmlDeviceGetCount_v2", (void (*)(void))crowd_count},
+                 {"nvmlDeviceGetHandleByIndex_v2", (void (*)(void))crowd_index},
+                 {"nvmlDeviceGetUUID", (void (*)(void))crowd_uuid},
+                 {"nvmlDeviceGetMemoryInfo", (void (*)(void))crowd_memory},
+                 {"nvmlDeviceGetComputeRunningProcesses_v3", (void (*)(void))crowd_list}};
     void *found = __real_dlsym(library, name);
     if (missing != NULL && strcmp(missing, name) == 0) {
         return NULL;
     }
-    if (crowded && strcmp(name, "nvmlDeviceGetCount_v2") == 0) {
-        memcpy(&found, &count, sizeof found);
-    }
-    if (crowded && strcmp(name, "nvmlDeviceGetComputeRunningProcesses_v3") == 0) {
-        memcpy(&found, &list, sizeof found);
+    for (size_t i = 0; crowded && i < sizeof crowd / sizeof crowd[0]; i++) {
+        if (strcmp(name, crowd[i].name) == 0) {
+            if (i == 1) {
+                memcpy(&first_device, &found, sizeof found);
+            }
+            memcpy(&found, &crowd[i].function, sizeof found);
+        }
     }
     return found;
 }
@@ -296,6 +321,9 @@ static void libraries_of_all_kinds(void **state) {
     nvml_read(nvml, &outsiders);
     assert_true(outsiders.cut);
     assert_false(outsiders.silent);
+    assert_int_equal(outsiders.device_count, OUTSIDER_DEVICES_MAX);
+    assert_false(outsiders.devices[0].uuid_known);
+    assert_true(outsiders.devices[0].total_bytes == OUTSIDER_UNKNOWN);
     outsiders_free(&outsiders);
     nvml_close(nvml);
     unsetenv("FAKE_NVML_FAIL");
@@ -306,11 +334,13 @@ static void a_list_that_is_too_long_is_said_to_be_cut(void **state) {
     (void)state;
     struct machine machine;
     crowded = true;
+    setenv("FAKE_NVML_FAIL", "pci", 1);
     struct machine_sources sources = {.nvml = nvml_open(), .root = root, .pages = root};
     assert_true(machine_read(&sources, &machine));
     assert_true(machine.cut);
     machine_free(&machine);
     nvml_close(sources.nvml);
+    unsetenv("FAKE_NVML_FAIL");
     crowded = false;
 }
 

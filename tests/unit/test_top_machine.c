@@ -133,23 +133,6 @@ static void wide_page_write(uint64_t pid) {
     page_write(&wide, sizeof wide, pid);
 }
 
-static void devices_are_bounded(void **state) {
-    (void)state;
-    for (uint64_t pid = 1; pid <= 17; pid++) {
-        wide_page_write(pid);
-    }
-    struct machine machine = machine_of();
-    assert_int_equal(machine.device_count, MACHINE_DEVICES_MAX);
-    assert_int_equal(machine.process_count, 17);
-    assert_true(machine.cut);
-    uint32_t uses = 0;
-    for (uint32_t i = 0; i < machine.process_count; i++) {
-        uses += machine.processes[i].use_count;
-    }
-    assert_int_equal(uses, MACHINE_DEVICES_MAX);
-    machine_free(&machine);
-}
-
 static void proc_write(const char *name, const char *text) {
     char path[256], part[256];
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -169,6 +152,28 @@ static void proc_link(const char *name) {
     assert_int_equal(symlink("/dev/dri/card0", path), 0);
 }
 
+static void devices_are_bounded(void **state) {
+    (void)state;
+    for (uint64_t pid = 1; pid <= 17; pid++) {
+        wide_page_write(pid);
+    }
+    proc_write("proc/1/fd/none", "");
+    proc_link("proc/1/fd/3");
+    proc_write("proc/1/fdinfo/3", "drm-driver:\tx\ndrm-pdev:\t0000:0c:00.0\n");
+    struct machine machine;
+    struct machine_sources sources = {.pages = folder, .root = folder};
+    assert_true(machine_read(&sources, &machine));
+    assert_int_equal(machine.device_count, MACHINE_DEVICES_MAX);
+    assert_int_equal(machine.process_count, 17);
+    assert_true(machine.cut);
+    uint32_t uses = 0;
+    for (uint32_t i = 0; i < machine.process_count; i++) {
+        uses += machine.processes[i].use_count;
+    }
+    assert_int_equal(uses, MACHINE_DEVICES_MAX);
+    machine_free(&machine);
+}
+
 /* The driver knows a process of which there is a page, on a device more than it has room for; and
    devices that are known by their place on the bus, or not at all. */
 static void drivers_add_to_pages(void **state) {
@@ -179,6 +184,8 @@ static void drivers_add_to_pages(void **state) {
     struct page_maker page = page_of(8);
     page.devices[0].memory_bytes = 1000;
     page.devices[0].free_bytes = 2000; /* a lie */
+    page.devices[0].uuid_known = 1;
+    proc_write("sys/bus/pci/devices/0000:0d:00.0/mem_info_vram_total", "5");
     snprintf(page.devices[0].pci, sizeof page.devices[0].pci, "0000:0C:00.0");
     page_write(&page, sizeof page, 8);
     proc_write("proc/7/fd/none", "");
@@ -210,6 +217,8 @@ static void drivers_add_to_pages(void **state) {
     assert_string_equal(machine.devices[1].label, "cuda:0");
     assert_true(machine_used(&machine.devices[1]) == UNKNOWN);
     assert_true(machine_others(&machine.devices[1]) == UNKNOWN);
+    machine.devices[1].free_bytes = UNKNOWN;
+    assert_true(machine_used(&machine.devices[1]) == UNKNOWN);
     machine_free(&machine);
 }
 

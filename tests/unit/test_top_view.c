@@ -59,6 +59,12 @@ static void text_stays_in_its_cells(void **state) {
     assert_int_equal(canvas.rows, 1);
     assert_int_equal(canvas.columns, 2000);
     canvas_end(&canvas);
+    assert_true(canvas_begin(&canvas, 1, 0, false));
+    assert_int_equal(canvas.columns, 1);
+    canvas_text(&canvas, 0, 0, 1, PAINT_PLAIN, "\xc3\xa4"); /* not in ASCII */
+    line_of(&canvas, 0, text);
+    assert_string_equal(text, "?");
+    canvas_end(&canvas);
     character_encode(0x1d11e, text);
     assert_string_equal(text, "\xf0\x9d\x84\x9e");
 }
@@ -224,16 +230,16 @@ static void tags_of_a_process(void **state) {
     (void)state;
     struct machine_process process = process_of_page();
     static vram_live_page_tag tags[8];
-    static const char *const names[] = {"model/weights", "model", "model/weights/deep", "model2",
-                                        "data",          "model", "a",                  "b"};
+    static const char *const names[] = {"model", "model",         "model/weights/deep", "model2",
+                                        "data",  "model/weights", "a",                  "b"};
     for (size_t i = 0; i < 8; i++) {
         tags[i] = (vram_live_page_tag){.used_bytes = 512,
                                        .hard_bytes = UNKNOWN,
                                        .soft_bytes = UNKNOWN,
-                                       .device = i == 5};
+                                       .device = i == 0};
         snprintf(tags[i].name, sizeof tags[i].name, "%s", names[i]);
     }
-    tags[0].hard_bytes = 1024;
+    tags[5].hard_bytes = 1024;
     tags[1].soft_bytes = 256;
     tags[2].hard_bytes = 0;
     tags[3].hard_bytes = 100;
@@ -348,6 +354,9 @@ static void what_is_missing_is_said(void **state) {
     machine.silent = true;
     screen_of(&machine, 10, 100);
     printed_has(", NVML does not answer");
+    machine.cut = false;
+    screen_of(&machine, 10, 100);
+    printed_has(", NVML does not answer");
     screen_of(&machine, 3, 100); /* room for one row alone */
     printed_has("PID");
     view = (struct view){.thresholds = {30, 60, 90}, .mode = VIEW_HELP};
@@ -372,6 +381,9 @@ static void plots_show_the_smallest(void **state) {
     for (int utf8 = 0; utf8 < 2; utf8++) {
         view = (struct view){
             .interactive = true, .plots = true, .utf8 = utf8, .thresholds = {30, 60, 90}};
+        device.free_bytes = 1000; /* nothing at all is blank */
+        past_add(&view.past, &machine);
+        device.free_bytes = 999;
         past_add(&view.past, &machine);
         screen_of(&machine, 40, 100);
         printed_has(utf8 ? "\xe2\x96\x81" : ":\n");
