@@ -41,16 +41,21 @@ static const char *size_text(uint64_t bytes, char text[VRAM_SIZE_TEXT_MAX]) {
     return bytes == VRAM_LIVE_PAGE_UNKNOWN ? "-" : vram_size_format(bytes, text);
 }
 
+static const char *count_text(uint64_t count, char text[24]) {
+    snprintf(text, 24, count == VRAM_LIVE_PAGE_UNKNOWN ? "-" : "%" PRIu64, count);
+    return text;
+}
+
 static void figures_print(const struct attach_view *view) {
     const vram_live_page_counts *sum = &view->page->head.sum;
-    char text[200], one[VRAM_SIZE_TEXT_MAX], two[VRAM_SIZE_TEXT_MAX], three[VRAM_SIZE_TEXT_MAX];
+    char text[200], count[24], one[VRAM_SIZE_TEXT_MAX], two[VRAM_SIZE_TEXT_MAX], three[VRAM_SIZE_TEXT_MAX];
     snprintf(text, sizeof text, "%s by %" PRIu32 " pool%s, %s cached, %s at most",
              size_text(sum->held_bytes, one), view->page->head.pools.total,
              view->page->head.pools.total == 1 ? "" : "s", size_text(sum->cached_bytes, two),
              size_text(sum->peak_held_bytes, three));
     figure_print(view, "held", text);
-    snprintf(text, sizeof text, "%s in %" PRIu64 " block%s", size_text(sum->live_bytes, one),
-             sum->live_blocks, sum->live_blocks == 1 ? "" : "s");
+    snprintf(text, sizeof text, "%s in %s block%s", size_text(sum->live_bytes, one),
+             count_text(sum->live_blocks, count), sum->live_blocks == 1 ? "" : "s");
     figure_print(view, "live", text);
     snprintf(text, sizeof text, "%s in %" PRIu64 " block%s of %" PRIu64 " pool%s",
              size_text(view->answer->bytes, one), view->answer->blocks,
