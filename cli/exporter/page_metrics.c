@@ -30,13 +30,15 @@ static bool set_has(const struct page_set *set, uint64_t pid) {
 }
 
 static bool set_grow(struct page_set *set) {
+    if (set->count < set->room) {
+        return true;
+    }
     size_t room = set->room > 0 ? set->room * 2 : 16;
-    struct page_view *grown =
-        set->count < set->room ? set->views : realloc(set->views, room * sizeof *set->views);
+    struct page_view *grown = realloc(set->views, room * sizeof *set->views);
     if (grown == NULL) {
         return false;
     }
-    set->room = grown == set->views && set->count < set->room ? set->room : room;
+    set->room = room;
     set->views = grown;
     return true;
 }
