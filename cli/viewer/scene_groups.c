@@ -94,8 +94,7 @@ static uint32_t name_hash(const char *name) {
 /* Chains would need one more array: a full table makes the rest one group. */
 static bool site_find(struct scene_grouped *sites, const char *name, uint64_t number,
                       uint32_t *group) {
-    uint32_t at = name_hash(name) & (NAMES - 1);
-    for (uint32_t i = 0; i < NAMES; i++, at = (at + 1) & (NAMES - 1)) {
+    for (uint32_t at = name_hash(name) & (NAMES - 1);; at = (at + 1) & (NAMES - 1)) {
         if (sites->by_name[at] == 0 && sites->count < NAMES_MOST) {
             if (!group_add(sites, name, strlen(name), number, group)) {
                 return false;

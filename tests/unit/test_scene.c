@@ -7,6 +7,7 @@
 #include "unit/trace_world.h"
 #include "viewer/page.h"
 #include "viewer/payload.h"
+#include "viewer/scene_blocks.h"
 #include "viewer/scene_notes.h"
 
 #include <vram/oom.h>
@@ -117,6 +118,31 @@ static void sets_follow_blocks(void **state) {
     live_set_free(&set);
 }
 
+/* Blocks of one time are in the order of their places; without any place all are in one cell. */
+static void blocks_have_an_order(void **state) {
+    (void)state;
+    static struct scene few;
+    few = (struct scene){.kept_max = 4};
+    assert_true(blocks_begin(&few));
+    for (uint64_t i = 0; i < 7; i++) {
+        blocks_add(&few, &(struct scene_block){.begin_ns = i == 6 ? 0 : 5,
+                                               .end_ns = 9,
+                                               .place = i * 7 % 5,
+                                               .bytes = 1,
+                                               .area = (double)(i + 1)});
+    }
+    blocks_finish(&few);
+    assert_int_equal(few.kept_count, 4);
+    assert_int_equal(few.merged, 3);
+    assert_int_equal(few.kept[0].begin_ns, 0);
+    for (size_t i = 2; i < 4; i++) {
+        assert_true(few.kept[i - 1].place <= few.kept[i].place);
+    }
+    free(few.kept);
+    free(few.grid_count);
+    free(few.grid_cover);
+}
+
 /* ------------------------------------------------------------------------ payload */
 
 static void payloads_without_zlib_are_whole(void **state) {
@@ -223,14 +249,17 @@ static void scenes_are_bounded(void **state) {
     for (uint32_t i = 1; i <= MANY; i += 2) {
         write_event(VR_EVENT_FREE, i, 1000 + i, 0, NULL, 0);
     }
+    for (uint32_t i = 1; i <= MANY; i++) { /* once more: changes from moment to moment */
+        write_event(VR_EVENT_ALLOC, MANY + i, 1000 + i, 0, NULL, i);
+    }
     for (int i = 0; i < SCENE_NOTES_MAX + 5; i++) {
         vr_trace_write_mark(writer, "a mark");
     }
     vr_trace_writer_close(writer);
     assert_true(scene_of_trace(50));
-    assert_int_equal(scene.blocks, MANY);
+    assert_int_equal(scene.blocks, 2 * MANY);
     assert_int_equal(scene.kept_count, 50);
-    assert_int_equal(scene.merged, MANY - 50);
+    assert_int_equal(scene.merged, 2 * MANY - 50);
     assert_int_equal(scene.stack_count, SCENE_STACKS + 1);
     assert_int_equal(scene.grouped[SCENE_STREAMS].count, 256);
     assert_int_equal(scene.grouped[SCENE_SITES].count, 3072);
@@ -256,6 +285,10 @@ static void refusals_are_notes(void **state) {
     write_event(VR_EVENT_REFUSED, 0, 1 << 20, 0, NULL, 0); /* before anything is live */
     for (uint32_t i = 1; i <= REFUSAL_STACKS + 6; i++) { /* equal ones, smaller and larger ones */
         write_event(VR_EVENT_ALLOC, i, i < 5 ? 4096 : i * 512, 0, "tag", i);
+    }
+    for (uint32_t i = 1; i <= 3; i++) { /* stacks that once had the most, and have little now */
+        write_event(VR_EVENT_ALLOC, 500 + i, 1 << 20, 0, "tag", i);
+        write_event(VR_EVENT_FREE, 500 + i, 1 << 20, 0, NULL, 0);
     }
     write_event(VR_EVENT_REFUSED, 0, 1 << 20, 0, "tag", 3);
     write_event(VR_EVENT_ALLOC, 900, 1, 0, "tag", 900);
@@ -306,6 +339,17 @@ static void policies_are_curves(void **state) {
         many[i] = policies[i % 3];
     }
     page_of_scene(many, PAGE_POLICIES_MAX + 1);
+    scene_end();
+}
+
+static void one_event_is_a_scene(void **state) {
+    (void)state;
+    write_begin();
+    write_event(VR_EVENT_ALLOC, 1, 4096, 0, "tag", 1);
+    vr_trace_writer_close(writer);
+    assert_true(scene_of_trace(0));
+    assert_true(scene.begin_ns == scene.end_ns);
+    page_of_scene(NULL, 0);
     scene_end();
 }
 
@@ -365,10 +409,12 @@ int main(void) {
         cmocka_unit_test(ranges_are_joined),
         cmocka_unit_test(ranges_are_bounded),
         cmocka_unit_test(sets_follow_blocks),
+        cmocka_unit_test(blocks_have_an_order),
         cmocka_unit_test(payloads_without_zlib_are_whole),
         TEST(scenes_are_bounded),
         TEST(refusals_are_notes),
         TEST(policies_are_curves),
+        TEST(one_event_is_a_scene),
         TEST(pools_that_end_hold_nothing),
         TEST(traces_that_cannot_be_read),
     };
