@@ -21,9 +21,9 @@ static bool refuse_event(struct history *history, const struct report_input *inp
 bool history_read(struct history *history, struct report_input *input,
                   const struct event_sink *sink) {
     struct recorded event;
-    bool there = true;
+    bool there;
     history->format = input->format;
-    while (there) {
+    for (;;) {
         if (!report_input_next(input, &event, &there)) {
             snprintf(history->problem, sizeof history->problem, "%s", input->problem);
             return false;
