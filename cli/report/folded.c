@@ -31,14 +31,18 @@ static void fold_frame(char *text, bool innermost) {
     if (function == NULL || inside == NULL) {
         return;
     }
-    char *line = module != NULL && !innermost ? strstr(module, ", ") : NULL;
-    if (module != NULL) {
-        cut_text(inside, inside + strcspn(inside, ")"));
+    if (module == NULL) {
+        *function = 0;
+        return;
     }
+    cut_text(inside, inside + strcspn(inside, ")"));
+    char *line = innermost ? NULL : strstr(module, ", ");
     if (line != NULL) {
         cut_text(module + 2, line + 2);
     }
-    cut_text(function, module != NULL && module > function ? module : function + strlen(function));
+    if (function < module) { /* else the function itself has no offset */
+        cut_text(function, module);
+    }
 }
 
 /* Semicolons and line breaks mean something in this format. */

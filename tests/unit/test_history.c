@@ -425,6 +425,146 @@ static void refusals_and_losses(void **state) {
     history_free(&history);
 }
 
+/* -------------------------------------------------------------------------- bounds */
+
+/* More pairs of tag and stack than are kept: the last takes the rest, and nothing is lost. */
+static void many_groups(void **state) {
+    struct history history;
+    (void)state;
+    begin(&history);
+    for (uint32_t i = 1; i <= HISTORY_GROUPS_MAX + 10; i++) {
+        struct recorded event = event_of(RECORDED_ALLOC, i, i, 10);
+        event.stack = i;
+        event.tag_number = i % 7;
+        assert_true(history_add(&history, &event));
+    }
+    struct recorded again = event_of(RECORDED_ALLOC, 1000000, 1000000, 10);
+    again.stack = again.tag_number = 1; /* of one that is there */
+    assert_true(history_add(&history, &again));
+    history_finish(&history);
+    assert_int_equal(history.group_count, HISTORY_GROUPS_MAX);
+    assert_int_equal(history.groups[HISTORY_GROUPS_MAX - 1].blocks, 11);
+    assert_int_equal(history.live_bytes, 10 * (HISTORY_GROUPS_MAX + 11));
+    history_free(&history);
+}
+
+static void blocks_from_before_are_freed(void **state) {
+    struct history history;
+    (void)state;
+    begin(&history);
+    history.first_blocks = history.live_blocks = 2;
+    history.first_bytes = history.live_bytes = 100;
+    add(&history, RECORDED_FREE, 1, 0, 10); /* its record was lost */
+    assert_int_equal(history.first_blocks, 2);
+    add(&history, RECORDED_FREE, 1, 77, 10);
+    assert_int_equal(history.first_blocks, 1);
+    assert_int_equal(history.live_bytes, 90);
+    add(&history, RECORDED_FREE, 2, 78, 90);
+    add(&history, RECORDED_FREE, 3, 79, 10); /* one more than there were */
+    assert_int_equal(history.live_blocks, 0);
+    assert_int_equal(history.live_bytes, 0);
+    history_free(&history);
+}
+
+static void hit_rates(void **state) {
+    struct history history = {0};
+    struct history_pool pools[3] = {{.sampled = true}, {.sampled = true}, {.last.hits = 5}};
+    uint64_t hits, misses;
+    (void)state;
+    history.pools = pools;
+    history.pool_count = 3;
+    assert_false(history_hit_rate(&history, &hits, &misses)); /* nothing was counted yet */
+    pools[0].last.misses = 3;
+    assert_true(history_hit_rate(&history, &hits, &misses));
+    assert_int_equal(misses, 3);
+    pools[0].last.hits = pools[1].last.hits = UINT64_MAX - 1;
+    assert_true(history_hit_rate(&history, &hits, &misses));
+    assert_true(hits == UINT64_MAX);
+    pools[0].sampled = pools[1].sampled = false;
+    assert_false(history_hit_rate(&history, &hits, &misses));
+}
+
+/* -------------------------------------------------------------------------- growth */
+
+/* A group that grew by `step` blocks in each of the parts `from` to `to`. */
+static struct history_group grown(uint32_t from, uint32_t to, uint32_t step) {
+    struct history_group group = {.tag = ""};
+    uint64_t blocks = 1;
+    for (uint32_t part = 0; part < GROWTH_PARTS; part++) {
+        growth_note(&group.growth, part, blocks, blocks);
+        blocks += part >= from && part < to ? step : 0;
+    }
+    growth_finish(&group.growth, GROWTH_PARTS, blocks);
+    return group;
+}
+
+static void the_worst_growth_comes_first(void **state) {
+    static struct history history;
+    static struct history_group groups[5];
+    struct history_growth list[3];
+    (void)state;
+    groups[0] = grown(10, 40, 1);
+    groups[1] = grown(10, 50, 1); /* rises more often */
+    groups[2] = grown(10, 40, 5); /* as often, by more */
+    groups[3] = grown(30, 34, 1); /* too short */
+    groups[4] = grown(10, 40, 1); /* no better than the first */
+    history.groups = groups;
+    history.group_count = 5;
+    history.slice_count = GROWTH_PARTS;
+    for (size_t i = 0; i < GROWTH_PARTS; i++) {
+        history.slices[i].allocs = history.slices[i].frees = 10;
+    }
+    assert_int_equal(history_find_growth(&history, list, 3), 3);
+    assert_ptr_equal(list[0].group, &groups[1]);
+    assert_ptr_equal(list[1].group, &groups[2]);
+    assert_ptr_equal(list[2].group, &groups[0]);
+    assert_int_equal(history_find_growth(&history, list, 1), 1);
+    assert_ptr_equal(list[0].group, &groups[1]);
+    for (size_t i = 0; i < GROWTH_PARTS; i++) { /* everything grows: a model is loaded */
+        history.slices[i].frees = 0;
+    }
+    assert_int_equal(history_find_growth(&history, list, 3), 0);
+}
+
+static void growth_has_bounds(void **state) {
+    struct growth growth = {.least = {0}};
+    struct growth_span span;
+    (void)state;
+    growth_finish(&growth, 0, 5); /* a time without parts */
+    assert_int_equal(growth.part, 0);
+    growth_note(&growth, 1, UINT64_MAX, UINT64_MAX);
+    assert_int_equal(growth.least[1], UINT32_MAX);
+    assert_false(growth_find(&growth, 0, &span));
+    /* Two spans of it, of which the first is the longer one. */
+    uint64_t blocks = 0;
+    growth = (struct growth){.least = {0}};
+    for (uint32_t part = 0; part < GROWTH_PARTS; part++) {
+        blocks = part == 34 ? 0 : blocks + 1;
+        growth_note(&growth, part, blocks, blocks);
+    }
+    assert_true(growth_find(&growth, GROWTH_PARTS, &span));
+    assert_int_equal(span.from, 0);
+    assert_int_equal(span.to, 33);
+}
+
+/* A snapshot of which nearly all that is reserved is held; and blocks that are old and small. */
+static void little_is_not_worth_saying(void **state) {
+    struct history history;
+    (void)state;
+    begin(&history);
+    add(&history, RECORDED_ALLOC, 0, 1, 10);
+    add(&history, RECORDED_ALLOC, UINT64_C(120000000000), 2, 1000);
+    history_finish(&history);
+    assert_null(find(&history, "long-lived"));
+    history.format = FORMAT_SNAPSHOT;
+    history.peak_held = 95;
+    history.peak_reserved = 100;
+    assert_null(find(&history, "reserved"));
+    history.peak_held = 50;
+    assert_non_null(find(&history, "reserved"));
+    history_free(&history);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_a_slower_book),
@@ -440,6 +580,12 @@ int main(void) {
         cmocka_unit_test(pressure_idle_and_fragmentation),
         cmocka_unit_test(churn_small_large_and_misses),
         cmocka_unit_test(refusals_and_losses),
+        cmocka_unit_test(many_groups),
+        cmocka_unit_test(blocks_from_before_are_freed),
+        cmocka_unit_test(hit_rates),
+        cmocka_unit_test(the_worst_growth_comes_first),
+        cmocka_unit_test(growth_has_bounds),
+        cmocka_unit_test(little_is_not_worth_saying),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,9 +9,7 @@
 #include "report/proto_writer.h"
 #include "report/report_writer.h"
 #include "report/utf8_text.h"
-
-#include <stdlib.h>
-#include <sys/stat.h>
+#include "unit/trace_world.h"
 
 static const struct terminal plain = {.width = 100};
 static bool is_terminal; /* standard output is one */
@@ -126,7 +124,7 @@ static bool flow_other(void *user, const struct recorded *event) {
     return !told.other_fails;
 }
 
-static struct recorded event_of(enum recorded_kind kind, uint64_t id, uint64_t bytes) {
+static struct recorded recorded_of(enum recorded_kind kind, uint64_t id, uint64_t bytes) {
     return (struct recorded){.kind = kind,
                              .id = id,
                              .bytes = bytes,
@@ -143,22 +141,22 @@ static void blocks_come_and_go(void **state) {
     struct block_flow flow;
     memset(&told, 0, sizeof told);
     assert_true(block_flow_begin(&flow, &writer));
-    struct recorded event = event_of(RECORDED_ALLOC, 0, 10); /* a part of its record is lost */
+    struct recorded event = recorded_of(RECORDED_ALLOC, 0, 10); /* a part of its record is lost */
     assert_true(block_flow_add(&flow, &event));
     assert_int_equal(told.allocs, 0);
     for (uint64_t i = 1; i <= 300; i++) {
-        event = event_of(RECORDED_ALLOC, i, 10);
+        event = recorded_of(RECORDED_ALLOC, i, 10);
         event.held = i == 5 ? UINT64_MAX : 512;
         assert_true(block_flow_add(&flow, &event));
     }
     uint64_t last = told.addr;
-    event = event_of(RECORDED_RESIZE, 300, 20);
+    event = recorded_of(RECORDED_RESIZE, 300, 20);
     assert_true(block_flow_add(&flow, &event));
     assert_true(told.addr == last); /* it lies where it lay */
     event.addr = 77;
     assert_true(block_flow_add(&flow, &event));
     assert_int_equal(told.addr, 77);
-    event = event_of(RECORDED_RESIZE, 999, 20);
+    event = recorded_of(RECORDED_RESIZE, 999, 20);
     assert_true(block_flow_add(&flow, &event)); /* of what was never seen */
     event.kind = RECORDED_FREE;
     assert_true(block_flow_add(&flow, &event));
@@ -166,23 +164,23 @@ static void blocks_come_and_go(void **state) {
     assert_true(block_flow_add(&flow, &event));
     assert_int_equal(told.frees, 2);
     told.alloc_fails = told.free_fails = told.other_fails = true;
-    event = event_of(RECORDED_ALLOC, 400, 10);
+    event = recorded_of(RECORDED_ALLOC, 400, 10);
     assert_false(block_flow_add(&flow, &event));
-    event = event_of(RECORDED_FREE, 1, 10);
+    event = recorded_of(RECORDED_FREE, 1, 10);
     assert_false(block_flow_add(&flow, &event));
-    event = event_of(RECORDED_RESIZE, 2, 10);
+    event = recorded_of(RECORDED_RESIZE, 2, 10);
     assert_false(block_flow_add(&flow, &event));
-    event = event_of(RECORDED_POOL_END, 0, 0);
+    event = recorded_of(RECORDED_POOL_END, 0, 0);
     assert_false(block_flow_add(&flow, &event));
-    event = event_of(RECORDED_MARK, 0, 0);
+    event = recorded_of(RECORDED_MARK, 0, 0);
     assert_false(block_flow_add(&flow, &event));
     told.free_fails = false;
-    event = event_of(RECORDED_RESIZE, 4, 10);
+    event = recorded_of(RECORDED_RESIZE, 4, 10);
     assert_false(block_flow_add(&flow, &event));
     flow.writer.other = NULL;
-    event = event_of(RECORDED_SAMPLE, 0, 0);
+    event = recorded_of(RECORDED_SAMPLE, 0, 0);
     assert_true(block_flow_add(&flow, &event));
-    event = event_of(RECORDED_POOL_END, 0, 0);
+    event = recorded_of(RECORDED_POOL_END, 0, 0);
     assert_true(block_flow_add(&flow, &event));
     block_flow_free(&flow);
 }
@@ -197,16 +195,15 @@ static struct report_writer writer;
 static struct history history;
 
 static int format_begin(void **state) {
-    (void)state;
+    (void)trace_world_begin(state);
     snprintf(path, sizeof path, "/tmp/vram_formats_%ld", (long)getpid());
     return !history_begin(&history, "trace");
 }
 
 static int format_end(void **state) {
-    (void)state;
     history_free(&history);
     (void)unlink(path);
-    return 0;
+    return trace_world_end(state);
 }
 
 static bool open_format(const char *name, const char *to) {
@@ -261,7 +258,7 @@ static void perfetto_has_bounds(void **state) {
         snprintf(names[i], sizeof names[i], i == 1 ? "" : "name %u;", i);
     }
     for (uint64_t i = 1; i <= 2100; i++) {
-        struct recorded event = event_of(RECORDED_ALLOC, i, 100);
+        struct recorded event = recorded_of(RECORDED_ALLOC, i, 100);
         event.addr = 4096 * i;
         event.pool = i % 140;
         event.pool_name = event.tag = names[i % 140];
@@ -270,21 +267,21 @@ static void perfetto_has_bounds(void **state) {
         add(&event);
     }
     for (uint64_t i = 1500; i <= 2100; i++) { /* of shared tracks, and of none */
-        struct recorded event = event_of(RECORDED_FREE, i, 100);
+        struct recorded event = recorded_of(RECORDED_FREE, i, 100);
         add(&event);
     }
     for (uint64_t i = 5000; i < 5010; i++) { /* on tracks that are free again; and their own one */
-        struct recorded event = event_of(RECORDED_ALLOC, i, 100);
+        struct recorded event = recorded_of(RECORDED_ALLOC, i, 100);
         event.addr = i == 5000 ? 4096 : 4096 * i;
         add(&event);
     }
     for (unsigned i = 0; i < 140; i++) {
-        struct recorded event = event_of(RECORDED_SAMPLE, 0, 0);
+        struct recorded event = recorded_of(RECORDED_SAMPLE, 0, 0);
         event.pool = i;
         event.pool_name = names[i];
         add(&event);
     }
-    struct recorded event = event_of(RECORDED_REFUSE, 0, 100);
+    struct recorded event = recorded_of(RECORDED_REFUSE, 0, 100);
     add(&event);
     event.kind = RECORDED_MARK;
     event.name = "a mark";
@@ -305,27 +302,27 @@ static void memory_viz_has_bounds(void **state) {
                                   SNAPSHOT_SEGMENT_MAP, SNAPSHOT_SEGMENT_UNMAP, 99};
     assert_true(open_format("memory_viz", path));
     for (uint64_t i = 1; i <= SNAPSHOT_DEVICES_MAX + 3; i++) {
-        struct recorded event = event_of(RECORDED_ALLOC, i, 100);
+        struct recorded event = recorded_of(RECORDED_ALLOC, i, 100);
         event.device = i;
         event.pool_number = (uint32_t)i % 3;
         event.earlier = i == 1;
         add(&event);
     }
     for (uint64_t i = 1; i <= 3; i++) {
-        struct recorded event = event_of(RECORDED_FREE, i, 100);
+        struct recorded event = recorded_of(RECORDED_FREE, i, 100);
         add(&event);
     }
     for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
-        struct recorded event = event_of(RECORDED_SAMPLE, 0, 100);
+        struct recorded event = recorded_of(RECORDED_SAMPLE, 0, 100);
         event.status = actions[i];
         add(&event);
     }
-    struct recorded event = event_of(RECORDED_SAMPLE, 0, 0); /* of a pool, not of a segment */
+    struct recorded event = recorded_of(RECORDED_SAMPLE, 0, 0); /* of a pool, not of a segment */
     add(&event);
-    event = event_of(RECORDED_REFUSE, 0, 100);
+    event = recorded_of(RECORDED_REFUSE, 0, 100);
     add(&event);
     for (int i = 0; i < 1001; i++) {
-        event = event_of(RECORDED_MARK, 0, 0);
+        event = recorded_of(RECORDED_MARK, 0, 0);
         event.name = "a mark";
         add(&event);
     }
@@ -373,7 +370,7 @@ static void history_event(enum recorded_kind kind, uint64_t time_ns, uint64_t id
     static const char *const tags[] = {
         "", "one", "two",
         "a tag with a name that is longer than any column of a table has room for \xc3\xa4\xc3\xa4"};
-    struct recorded event = event_of(kind, id, bytes);
+    struct recorded event = recorded_of(kind, id, bytes);
     event.time_ns = time_ns;
     event.tag_number = tag;
     event.tag = tags[tag];
@@ -441,9 +438,107 @@ static void an_empty_history(void **state) {
 static void resizes_may_be_lies(void **state) {
     (void)state;
     history_event(RECORDED_ALLOC, 1, 1, 100, 1, 1);
-    struct recorded event = event_of(RECORDED_RESIZE, 1, UINT64_MAX);
+    struct recorded event = recorded_of(RECORDED_RESIZE, 1, UINT64_MAX);
     assert_false(history_add(&history, &event));
     assert_string_equal(history.problem, "the live bytes do not fit in 64 bits");
+}
+
+/* ------------------------------------------------------------------------- frames */
+
+/* Stacks, the innermost frame first; what they fold to, and what their call site is. */
+static const struct {
+    const char *frames[3];
+    const char *folded, *site;
+} traced[] = {
+    {{NULL}, "(no stack);no tag", "(no stack)"},
+    {{"f+0x1f (main.c:42, m+0x2a3f)", "g+0x2 (main.c:50, m+0x30)"},
+     "g (m);f (main.c:42, m)",
+     "f+0x1f (main.c:42, m+0x2a3f)"},
+    {{"f (m+0x2a3f)"}, "f (m)", "f (m+0x2a3f)"},
+    {{"m`f+0x1f"}, "m`f", "m`f+0x1f"},
+    {{"m+0x2a"}, "m+0x2a", "m+0x2a"},
+    {{"x+0x1 (y)"}, "x+0x1 (y)", "x+0x1 (y)"},
+    {{"f", "f+0x1 (m+0x2, x)", "a;b"}, "a:b;f (m);f", "f"},
+    {{"k (site-packages/torch/x.py:1)", "own (train.py:5)"},
+     "own (train.py:5);k (site-packages/torch/x.py:1)",
+     "k (torch/x.py:1), from own (train.py:5)"},
+    {{"a (nb.ipynb:1)"}, "a (nb.ipynb:1)", "a (nb.ipynb:1)"},
+    {{"b (<ipython-input-1>:1)"}, "b (<ipython-input-1>:1)", "b (<ipython-input-1>:1)"},
+    {{"c (/usr/lib/python3/os.py:1)", "n (x.c:1)"},
+     "n (x.c:1);c (/usr/lib/python3/os.py:1)",
+     "c (/usr/lib/python3/os.py:1)"},
+    {{"d (<frozen importlib>.py:2)"}, "d (<frozen importlib>.py:2)", "d (<frozen importlib>.py:2)"},
+    {{"e (/x/torch/y.py:3)"}, "e (/x/torch/y.py:3)", "e (/x/torch/y.py:3)"},
+    {{"h (dist-packages/z.py:4)"}, "h (dist-packages/z.py:4)", "h (z.py:4)"},
+    {{"i (file:12a)", "j (file:7) ", "k (file)"}, "k (file);j (file:7) ;i (file:12a)", "i (file:12a)"},
+};
+enum { TRACED = sizeof traced / sizeof traced[0] };
+
+static uint32_t frames_of(uint32_t stack, uint64_t *frames, uint32_t capacity) {
+    uint32_t count = 0;
+    for (; count < 3 && count < capacity && traced[stack].frames[count] != NULL; count++) {
+        frames[count] = 10 * stack + count;
+    }
+    return count;
+}
+
+static void frame_describe(uint64_t frame, char *text, size_t bytes) {
+    snprintf(text, bytes, "%s", traced[frame / 10].frames[frame % 10]);
+}
+
+static void frames_are_folded(void **state) {
+    (void)state;
+    static const struct vr_trace_stacks stacks = {frames_of, frame_describe};
+    static const char *const formats[] = {"folded", "memory_viz", "perfetto", "text"};
+    struct vr_trace_writer *trace;
+    static struct report_input frames;
+    assert_ok(vr_trace_writer_open(path, 0, &stacks, &trace));
+    for (uint32_t i = 0; i < TRACED; i++) {
+        struct vr_event event = event_of(VR_EVENT_ALLOC, i + 1, 4096);
+        char tag[16];
+        snprintf(tag, sizeof tag, "%u", i);
+        event.tag = i == 0 ? NULL : tag;
+        event.stack = i;
+        vr_trace_write_event(trace, &event);
+    }
+    vr_trace_writer_close(trace);
+    assert_true(report_input_open(&frames, path));
+    assert_true(history_read(&history, &frames, NULL));
+    const struct report_view view = {.history = &history, .input = &frames, .terminal = &plain};
+    assert_int_equal(history.group_count, TRACED);
+    for (uint32_t i = 0; i < TRACED; i++) {
+        const struct history_group *group = &history.groups[i];
+        char text[512], site[SITE_TEXT_MAX];
+        report_stack(&view, group, text, sizeof text);
+        site_name(&frames, group, site);
+        assert_string_equal(text, traced[i].folded);
+        assert_string_equal(site, traced[i].site);
+        report_stack(&view, group, text, 6); /* less room than it needs */
+        assert_true(strlen(text) < 6);
+    }
+    report_input_close(&frames);
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        char to[80];
+        snprintf(to, sizeof to, "%s.out", path);
+        history_free(&history);
+        assert_true(history_begin(&history, "trace"));
+        assert_true(open_format(formats[i], to));
+        assert_true(report_input_open(&frames, path));
+        writer.input = &frames;
+        const struct event_sink sink = {block_flow_add, &writer.flow};
+        assert_true(history_read(&history, &frames, writer.format->begin != NULL ? &sink : NULL));
+        const struct report_view whole = {.history = &history,
+                                          .input = &frames,
+                                          .terminal = &plain,
+                                          .top = TRACED,
+                                          .against = &nothing};
+        assert_true(report_writer_close(&writer, &whole));
+        report_input_close(&frames);
+        struct stat about;
+        assert_int_equal(stat(to, &about), 0);
+        assert_true(about.st_size > 100);
+        assert_int_equal(unlink(to), 0);
+    }
 }
 
 /* ------------------------------------------------------------------------- against */
@@ -486,7 +581,7 @@ static void changes_are_shown(void **state) {
     against_print(&against, &plain, 5); /* neither has anything */
     printed_end();
     printed_lacks("Changed at the peak");
-    struct recorded event = event_of(RECORDED_ALLOC, 1, 500);
+    struct recorded event = recorded_of(RECORDED_ALLOC, 1, 500);
     assert_true(history_add(&before, &event));
     history_finish(&before);
     history_finish(&history);
@@ -505,6 +600,46 @@ static void changes_are_shown(void **state) {
     history_free(&before);
 }
 
+/* More sites than are listed, the same change at some of them. */
+static void changes_are_bounded(void **state) {
+    (void)state;
+    static struct history before;
+    static char names[50][16];
+    struct report_input no_input = {.format = FORMAT_CSV};
+    struct against against = {
+        .now = &history, .before = &before, .now_input = &input, .before_input = &no_input};
+    assert_true(history_begin(&before, "before"));
+    for (uint32_t i = 0; i < 50; i++) {
+        struct recorded event = recorded_of(RECORDED_ALLOC, i + 1, 100 + 100 * (i * 7 % 10));
+        snprintf(names[i], sizeof names[i], "tag %u", i);
+        event.tag = names[i];
+        event.tag_number = i + 1;
+        assert_true(history_add(i % 2 ? &before : &history, &event));
+        if (i == 49) { /* one that is the same in both */
+            assert_true(history_add(&history, &event));
+        }
+    }
+    history_finish(&before);
+    history_finish(&history);
+    FILE *to = tmpfile();
+    assert_non_null(to);
+    struct report_view view = {.history = &history,
+                               .input = &input,
+                               .terminal = &plain,
+                               .top = 5,
+                               .against = &against};
+    assert_true(report_write(&view, to));
+    rewind(to);
+    written_bytes = fread(written, 1, sizeof written, to);
+    fclose(to);
+    assert_int_equal(occurrences("\"now_bytes\""), AGAINST_CHANGES_MAX);
+    printed_begin();
+    against_print(&against, &plain, 5);
+    printed_end();
+    printed_has("-      1000 B  tag 17\n");
+    history_free(&before);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, format_begin, format_end)
@@ -518,8 +653,10 @@ int main(void) {
         TEST(reports_of_odd_histories),
         TEST(an_empty_history),
         TEST(resizes_may_be_lies),
+        TEST(frames_are_folded),
         TEST(rules_are_read),
         TEST(changes_are_shown),
+        TEST(changes_are_bounded),
     };
     return cmocka_run_group_tests_name("report_formats", tests, NULL, NULL);
 }
