@@ -48,7 +48,8 @@ static const char *count_text(uint64_t count, char text[24]) {
 
 static void figures_print(const struct attach_view *view) {
     const vram_live_page_counts *sum = &view->page->head.sum;
-    char text[200], count[24], one[VRAM_SIZE_TEXT_MAX], two[VRAM_SIZE_TEXT_MAX], three[VRAM_SIZE_TEXT_MAX];
+    char text[200], count[24], one[VRAM_SIZE_TEXT_MAX], two[VRAM_SIZE_TEXT_MAX],
+        three[VRAM_SIZE_TEXT_MAX];
     snprintf(text, sizeof text, "%s by %" PRIu32 " pool%s, %s cached, %s at most",
              size_text(sum->held_bytes, one), view->page->head.pools.total,
              view->page->head.pools.total == 1 ? "" : "s", size_text(sum->cached_bytes, two),

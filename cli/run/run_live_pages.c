@@ -30,7 +30,7 @@ struct process_page {
     dev_t device;  /* of the file that was made, */
     ino_t inode;   /* which is never written if it is another one */
     struct page_name owner;
-    char name[PAGE_NAME_MAX]; /* of the file: the owner's */
+    char name[PAGE_NAME_MAX];                               /* of the file: the owner's */
     uint64_t rate_ns, allocs, frees, alloc_rate, free_rate; /* as of about a second ago */
     vram_live_page head; /* its constant part, and its counts of updates */
 };

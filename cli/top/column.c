@@ -34,8 +34,8 @@ const char *short_size(uint64_t bytes, char text[SHORT_SIZE_MAX]) {
     if (bytes == UNKNOWN) {
         snprintf(text, SHORT_SIZE_MAX, "-");
     } else {
-        snprintf(text, SHORT_SIZE_MAX, "%.*f%c", unit > 0 && value < 99.95 ? 1 : 0,
-                 value, units[unit]);
+        snprintf(text, SHORT_SIZE_MAX, "%.*f%c", unit > 0 && value < 99.95 ? 1 : 0, value,
+                 units[unit]);
     }
     return text;
 }

@@ -120,9 +120,7 @@ uint64_t machine_used(const struct machine_device *device) {
 
 uint64_t machine_others(const struct machine_device *device) {
     uint64_t used = machine_used(device);
-    return used == UNKNOWN              ? UNKNOWN
-           : used > device->held_bytes ? used - device->held_bytes
-                                       : 0;
+    return used == UNKNOWN ? UNKNOWN : used > device->held_bytes ? used - device->held_bytes : 0;
 }
 
 /* -------------------------------------------------------------------- processes */
@@ -159,7 +157,6 @@ static struct machine_process *process_new(struct machine *machine, uint64_t pid
 static void sum_into(uint64_t *sum, uint64_t bytes) {
     *sum = *sum == UNKNOWN ? bytes : bytes == UNKNOWN ? *sum : page_sum(*sum, bytes);
 }
-
 
 const struct machine_use *machine_use_of(const struct machine_process *process, uint32_t device) {
     for (uint32_t i = 0; i < process->use_count; i++) {

@@ -439,14 +439,10 @@ static int folder_remove(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, process_begin, process_end)
-        TEST(answers_come),
-        TEST(an_answer_has_a_bound),
-        TEST(nothing_comes),
-        TEST(the_request_cannot_be_written),
-        TEST(requests_differ),
-        TEST(paths_have_a_bound),
-        TEST(processes_are_found),
-        TEST(pages_are_read_again),
+        TEST(answers_come),        TEST(an_answer_has_a_bound),
+        TEST(nothing_comes),       TEST(the_request_cannot_be_written),
+        TEST(requests_differ),     TEST(paths_have_a_bound),
+        TEST(processes_are_found), TEST(pages_are_read_again),
         TEST(answers_are_shown),
     };
     return cmocka_run_group_tests_name("attach", tests, folder_make, folder_remove);

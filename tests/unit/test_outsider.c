@@ -346,7 +346,8 @@ static void a_list_that_is_too_long_is_said_to_be_cut(void **state) {
 
 static void identities_are_checked(void **state) {
     (void)state;
-    static const char *const bad[] = {"", "GPU-", "GPU-0102", "GPU-0102030g-0506-0708-090a-0b0c0d0e0f10",
+    static const char *const bad[] = {"", "GPU-", "GPU-0102",
+                                      "GPU-0102030g-0506-0708-090a-0b0c0d0e0f10",
                                       "GPU-01020304-0506-0708-090a-0b0c0d0e0f1"};
     uint8_t uuid[16];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -451,14 +452,11 @@ static void sources_join(void **state) {
 
 int main(void) {
     setenv("VRAM_NVML_LIBRARY", FAKE_NVML_PATH, 1);
-    const struct CMUnitTest tests[] = {HERE(fdinfo_is_read),
-                                       HERE(strange_fdinfo),
-                                       HERE(lists_have_bounds),
-                                       HERE(nvml_is_read),
-                                       HERE(libraries_of_all_kinds),
-                                       HERE(a_list_that_is_too_long_is_said_to_be_cut),
-                                       HERE(identities_are_checked),
-                                       HERE(sources_join),
-                                       HERE(nvml_may_hang)};
+    const struct CMUnitTest tests[] = {
+        HERE(fdinfo_is_read),         HERE(strange_fdinfo),
+        HERE(lists_have_bounds),      HERE(nvml_is_read),
+        HERE(libraries_of_all_kinds), HERE(a_list_that_is_too_long_is_said_to_be_cut),
+        HERE(identities_are_checked), HERE(sources_join),
+        HERE(nvml_may_hang)};
     return cmocka_run_group_tests_name("outsider", tests, NULL, NULL);
 }

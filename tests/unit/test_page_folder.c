@@ -26,11 +26,11 @@ static char runtime[128]; /* and so is XDG_RUNTIME_DIR */
 
 /* ---------------------------------------------------------------- the system */
 
-static uid_t user;                /* who runs this */
-static uid_t owner;               /* of all folders; 0: the same */
-static int kill_error;            /* 0: the process is there */
-static const char *stat_text;     /* what /proc says of a process; NULL: nothing */
-static bool has_space = true;     /* the kernel has namespaces of processes */
+static uid_t user;            /* who runs this */
+static uid_t owner;           /* of all folders; 0: the same */
+static int kill_error;        /* 0: the process is there */
+static const char *stat_text; /* what /proc says of a process; NULL: nothing */
+static bool has_space = true; /* the kernel has namespaces of processes */
 static bool list_fails, unlink_fails, about_fails;
 static bool owner_is_other, parent_is_link; /* of folders, */
 static mode_t rights;                       /* and their rights; 0: as they are */
@@ -418,9 +418,8 @@ static int tree_end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, tree_begin, tree_end)
-        TEST(names_are_checked),       TEST(processes_are_looked_at),
-        TEST(pages_that_are_others),   TEST(folders_that_are_others),
-        TEST(root_sees_all_users),     TEST(folders_are_made),
+        TEST(names_are_checked),       TEST(processes_are_looked_at), TEST(pages_that_are_others),
+        TEST(folders_that_are_others), TEST(root_sees_all_users),     TEST(folders_are_made),
     };
     return cmocka_run_group_tests_name("page_folder", tests, NULL, NULL);
 }

@@ -223,11 +223,8 @@ static void add(const struct recorded *event) {
 static const struct against nothing; /* to compare with */
 
 static bool close_format(bool failed) {
-    struct report_view view = {.history = &history,
-                               .input = &input,
-                               .terminal = &plain,
-                               .top = 5,
-                               .against = &nothing};
+    struct report_view view = {
+        .history = &history, .input = &input, .terminal = &plain, .top = 5, .against = &nothing};
     printed_begin();
     bool good = report_writer_close(&writer, failed ? NULL : &view);
     printed_end();
@@ -367,9 +364,9 @@ static void files_that_cannot_be_written(void **state) {
 
 static void history_event(enum recorded_kind kind, uint64_t time_ns, uint64_t id, uint64_t bytes,
                           uint32_t tag, uint64_t pool) {
-    static const char *const tags[] = {
-        "", "one", "two",
-        "a tag with a name that is longer than any column of a table has room for \xc3\xa4\xc3\xa4"};
+    static const char *const tags[] = {"", "one", "two",
+                                       "a tag with a name that is longer than any column of a "
+                                       "table has room for \xc3\xa4\xc3\xa4"};
     struct recorded event = recorded_of(kind, id, bytes);
     event.time_ns = time_ns;
     event.tag_number = tag;
@@ -470,7 +467,9 @@ static const struct {
     {{"d (<frozen importlib>.py:2)"}, "d (<frozen importlib>.py:2)", "d (<frozen importlib>.py:2)"},
     {{"e (/x/torch/y.py:3)"}, "e (/x/torch/y.py:3)", "e (/x/torch/y.py:3)"},
     {{"h (dist-packages/z.py:4)"}, "h (dist-packages/z.py:4)", "h (z.py:4)"},
-    {{"i (file:12a)", "j (file:7) ", "k (file)"}, "k (file);j (file:7) ;i (file:12a)", "i (file:12a)"},
+    {{"i (file:12a)", "j (file:7) ", "k (file)"},
+     "k (file);j (file:7) ;i (file:12a)",
+     "i (file:12a)"},
 };
 enum { TRACED = sizeof traced / sizeof traced[0] };
 
@@ -548,10 +547,12 @@ static void rules_are_read(void **state) {
     static const struct {
         const char *rule;
         bool good;
-    } cases[] = {{"peak>64M", true},       {"peak>+2%", true},   {"live>0", true},
-                 {"peak", false},          {"none>5", false},    {"peak>", false},
-                 {"peak>x", false},        {"peak>5%", false},   {"peak>+-5%", false},
-                 {"peak>+99999999999%", false}, {"allocs>+10", true}, {"peak>+nan%", false}};
+    } cases[] = {{"peak>64M", true},   {"peak>+2%", true},
+                 {"live>0", true},     {"peak", false},
+                 {"none>5", false},    {"peak>", false},
+                 {"peak>x", false},    {"peak>5%", false},
+                 {"peak>+-5%", false}, {"peak>+99999999999%", false},
+                 {"allocs>+10", true}, {"peak>+nan%", false}};
     struct against against = {.now = &history, .before = &history};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if ((against_add_rule(&against, cases[i].rule) == NULL) != cases[i].good) {
@@ -623,11 +624,8 @@ static void changes_are_bounded(void **state) {
     history_finish(&history);
     FILE *to = tmpfile();
     assert_non_null(to);
-    struct report_view view = {.history = &history,
-                               .input = &input,
-                               .terminal = &plain,
-                               .top = 5,
-                               .against = &against};
+    struct report_view view = {
+        .history = &history, .input = &input, .terminal = &plain, .top = 5, .against = &against};
     assert_true(report_write(&view, to));
     rewind(to);
     written_bytes = fread(written, 1, sizeof written, to);

@@ -21,8 +21,8 @@
 static bool server_fails, random_numbers = true;
 static unsigned waits_left; /* until a signal comes */
 static void (*at_wait)(void);
-static off_t size_said;     /* of the file; 0: what it has */
-static int read_error;      /* of the next call; 0: none */
+static off_t size_said; /* of the file; 0: what it has */
+static int read_error;  /* of the next call; 0: none */
 static bool reads_nothing;
 
 struct http_server {

@@ -20,11 +20,11 @@
 
 /* ------------------------------------------------------------- a library of NVML */
 
-static const char *without;    /* the function that it does not have; NULL: it has all */
-static bool is_there = true;   /* the library itself */
-static const char *failing;    /* the function that fails; NULL: none */
-static const char *identity;   /* of every device */
-static unsigned devices;       /* how many */
+static const char *without;     /* the function that it does not have; NULL: it has all */
+static bool is_there = true;    /* the library itself */
+static const char *failing;     /* the function that fails; NULL: none */
+static const char *identity;    /* of every device */
+static unsigned devices;        /* how many */
 static bool has_threads = true; /* more can be started */
 
 static int answer(const char *name) {
@@ -86,12 +86,12 @@ void *__wrap_dlsym(void *library, const char *name) {
     return found;
 }
 
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-                          void *(*run)(void *), void *user);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-                          void *(*run)(void *), void *user);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-                          void *(*run)(void *), void *user) {
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *user);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *user);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *user) {
     return has_threads ? __real_pthread_create(thread, attributes, run, user) : 11;
 }
 
@@ -124,7 +124,7 @@ static void figures_are_taken(void **state) {
 static void no_figures_are_invented(void **state) {
     (void)state;
     static const char *const names[] = {
-        "nvmlInit_v2",           "nvmlShutdown",     "nvmlDeviceGetHandleByIndex_v2",
+        "nvmlInit_v2",           "nvmlShutdown",      "nvmlDeviceGetHandleByIndex_v2",
         "nvmlDeviceGetCount_v2", "nvmlDeviceGetUUID", "nvmlDeviceGetMemoryInfo"};
     identity = GOOD;
     devices = 1;
@@ -143,8 +143,13 @@ static void no_figures_are_invented(void **state) {
 
 static void identities_are_checked(void **state) {
     (void)state;
-    static const char *const bad[] = {"", "GPU-", "GPU-0102", "GPU-zz020304-0506-0708-090a-0b0c0d0e0f10",
-                                      "GPU-01020304-0506-0708-090a-0b0c0d0e0f1", "0", "-"};
+    static const char *const bad[] = {"",
+                                      "GPU-",
+                                      "GPU-0102",
+                                      "GPU-zz020304-0506-0708-090a-0b0c0d0e0f10",
+                                      "GPU-01020304-0506-0708-090a-0b0c0d0e0f1",
+                                      "0",
+                                      "-"};
     devices = 1;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         identity = bad[i];

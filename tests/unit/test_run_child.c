@@ -19,8 +19,8 @@ static char folder[64];
 
 /* ---------------------------------------------------------------- the system */
 
-static const char *exe;          /* what /proc/self/exe leads to; NULL: nothing */
-static const char *real;         /* what every path leads to; NULL: where it does */
+static const char *exe;  /* what /proc/self/exe leads to; NULL: nothing */
+static const char *real; /* what every path leads to; NULL: where it does */
 static bool memfd_fails, truncate_fails, map_fails, pipe_fails, xattr_is_there;
 static int setenv_fails_in, malloc_fails_in; /* calls; 0: none */
 static enum { FORKS, FORKS_NOT, IS_CHILD } forking;

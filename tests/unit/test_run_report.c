@@ -214,19 +214,32 @@ static void patterns_match(void **state) {
         const char *lines, *text;
         bool matches;
     } cases[] = {
-        {"leak:abc\n", "xabcx", true},     {"leak:abc\n", "abx", false},
-        {"leak:^abc\n", "abcx", true},     {"leak:^abc\n", "xabc", false},
-        {"leak:abc$\n", "xabc", true},     {"leak:abc$\n", "abcx", false},
-        {"leak:^abc$\n", "abc", true},     {"leak:^abc$\n", "abcabc", false},
-        {"leak:a*c\n", "xabbbcx", true},   {"leak:a*c\n", "cba", false},
-        {"leak:a*b*c$\n", "aXbXc", true},  {"leak:a*b*c$\n", "aXbXcX", false},
-        {"leak:a$b\n", "xa$b", true},      {"leak:a$b\n", "ab", false},
-        {"leak:*\n", "", true},            {"leak:^$\n", "", true},
-        {"leak:^$\n", "x", false},         {"leak:$\n", "x", true},
-        {"leak:ab\n", "aab", true},        {"leak:a*ab\n", "aaab", true},
-        {"\n \t\nleak:x\n", "x", true},    {"# leak:x\n", "x", false},
-        {"race:x\nleak:y \r\n", "y", true}, {"leak:\n", "x", false},
-        {"leak:**b\n", "ab", true},        {"", "x", false},
+        {"leak:abc\n", "xabcx", true},
+        {"leak:abc\n", "abx", false},
+        {"leak:^abc\n", "abcx", true},
+        {"leak:^abc\n", "xabc", false},
+        {"leak:abc$\n", "xabc", true},
+        {"leak:abc$\n", "abcx", false},
+        {"leak:^abc$\n", "abc", true},
+        {"leak:^abc$\n", "abcabc", false},
+        {"leak:a*c\n", "xabbbcx", true},
+        {"leak:a*c\n", "cba", false},
+        {"leak:a*b*c$\n", "aXbXc", true},
+        {"leak:a*b*c$\n", "aXbXcX", false},
+        {"leak:a$b\n", "xa$b", true},
+        {"leak:a$b\n", "ab", false},
+        {"leak:*\n", "", true},
+        {"leak:^$\n", "", true},
+        {"leak:^$\n", "x", false},
+        {"leak:$\n", "x", true},
+        {"leak:ab\n", "aab", true},
+        {"leak:a*ab\n", "aaab", true},
+        {"\n \t\nleak:x\n", "x", true},
+        {"# leak:x\n", "x", false},
+        {"race:x\nleak:y \r\n", "y", true},
+        {"leak:\n", "x", false},
+        {"leak:**b\n", "ab", true},
+        {"", "x", false},
     };
     struct report_input input = {.format = FORMAT_CSV}; /* no frames */
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -457,11 +470,16 @@ static void processes_and_layers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, page_clear, trace_world_end)
-        TEST(who_had_what_at_the_peak),      TEST(kinds_are_told_apart),
-        TEST(a_thousand_leaks_are_listed),   TEST(patterns_match),
-        TEST(suppressed_leaks_are_left_out), TEST(bad_files_are_refused),
-        TEST(a_page_that_lies),              TEST(traces_that_cannot_be_read),
-        TEST(a_trace_that_is_cut_anywhere),  TEST(processes_and_layers),
+        TEST(who_had_what_at_the_peak),
+        TEST(kinds_are_told_apart),
+        TEST(a_thousand_leaks_are_listed),
+        TEST(patterns_match),
+        TEST(suppressed_leaks_are_left_out),
+        TEST(bad_files_are_refused),
+        TEST(a_page_that_lies),
+        TEST(traces_that_cannot_be_read),
+        TEST(a_trace_that_is_cut_anywhere),
+        TEST(processes_and_layers),
     };
     return cmocka_run_group_tests_name("run_report", tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static void ranges_are_joined(void **state) {
     assert_true(ranges_add(&ranges, 5 * GAP + 150 + ADDRESS_GAP - 1, 10)); /* a small gap */
     assert_int_equal(ranges.count, 2);
     assert_true(ranges.all[0].end == 5 * GAP + 150 + ADDRESS_GAP + 9);
-    assert_true(ranges_add(&ranges, 6 * GAP, 4 * GAP + 50)); /* up to, and into, the next */
+    assert_true(ranges_add(&ranges, 6 * GAP, 4 * GAP + 50));     /* up to, and into, the next */
     assert_true(ranges_add(&ranges, 5 * GAP + 1, 5 * GAP + 10)); /* over both */
     assert_int_equal(ranges.count, 1);
     assert_true(ranges_add(&ranges, UINT64_MAX - 5, 100)); /* up to the end of all addresses */
@@ -283,7 +283,7 @@ static void refusals_are_notes(void **state) {
     (void)state;
     write_begin();
     write_event(VR_EVENT_REFUSED, 0, 1 << 20, 0, NULL, 0); /* before anything is live */
-    for (uint32_t i = 1; i <= REFUSAL_STACKS + 6; i++) { /* equal ones, smaller and larger ones */
+    for (uint32_t i = 1; i <= REFUSAL_STACKS + 6; i++) {   /* equal ones, smaller and larger ones */
         write_event(VR_EVENT_ALLOC, i, i < 5 ? 4096 : i * 512, 0, "tag", i);
     }
     for (uint32_t i = 1; i <= 3; i++) { /* stacks that once had the most, and have little now */

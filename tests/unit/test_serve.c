@@ -333,9 +333,12 @@ static int folder_remove(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_the_url_is_answered), cmocka_unit_test(questions_are_read),
-        cmocka_unit_test(tokens_differ),            cmocka_unit_test(exporters_answer),
-        cmocka_unit_test(a_process_is_watched),     cmocka_unit_test(blocks_have_an_age),
+        cmocka_unit_test(only_the_url_is_answered),
+        cmocka_unit_test(questions_are_read),
+        cmocka_unit_test(tokens_differ),
+        cmocka_unit_test(exporters_answer),
+        cmocka_unit_test(a_process_is_watched),
+        cmocka_unit_test(blocks_have_an_age),
     };
     return cmocka_run_group_tests_name("serve", tests, folder_make, folder_remove);
 }

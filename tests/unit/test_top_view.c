@@ -230,13 +230,11 @@ static void tags_of_a_process(void **state) {
     (void)state;
     struct machine_process process = process_of_page();
     static vram_live_page_tag tags[8];
-    static const char *const names[] = {"model", "model",         "model/weights/deep", "model2",
-                                        "data",  "model/weights", "a",                  "b"};
+    static const char *const names[] = {
+        "model", "model", "model/weights/deep", "model2", "data", "model/weights", "a", "b"};
     for (size_t i = 0; i < 8; i++) {
-        tags[i] = (vram_live_page_tag){.used_bytes = 512,
-                                       .hard_bytes = UNKNOWN,
-                                       .soft_bytes = UNKNOWN,
-                                       .device = i == 0};
+        tags[i] = (vram_live_page_tag){
+            .used_bytes = 512, .hard_bytes = UNKNOWN, .soft_bytes = UNKNOWN, .device = i == 0};
         snprintf(tags[i].name, sizeof tags[i].name, "%s", names[i]);
     }
     tags[5].hard_bytes = 1024;
@@ -290,7 +288,8 @@ static void refusals_of_a_process(void **state) {
              "one two three four five six seven eight nine ten eleven twelve thirteen fourteen");
     draw(&process, 42, false);
     printed_has("\n-  0B in pool : ");
-    printed_has("\n  one two three four five six seven eight\n  nine ten eleven twelve thirteen fourteen\n");
+    printed_has("\n  one two three four five six seven eight\n  nine ten eleven twelve thirteen "
+                "fourteen\n");
     snprintf(refusal->tag, sizeof refusal->tag, "model");
     refusal->date_ns = UINT64_C(3600000000000);
     draw(&process, 12, false); /* more lines than are shown; words that are longer than a line */
