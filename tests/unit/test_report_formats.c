@@ -357,6 +357,12 @@ static void files_that_cannot_be_written(void **state) {
     assert_true(close_format(false));
     printed_has("nothing\n");
     is_terminal = false;
+    assert_true(open_format("perfetto", NULL)); /* into a pipe, say */
+    printed_has("GPU memory");
+    assert_true(close_format(false));
+    assert_true(open_format("perfetto", "/dev/full"));
+    assert_false(close_format(true)); /* nothing more is said: the trace was bad */
+    assert_string_equal(printed, "");
     assert_null(report_format_find("none"));
 }
 
@@ -364,9 +370,10 @@ static void files_that_cannot_be_written(void **state) {
 
 static void history_event(enum recorded_kind kind, uint64_t time_ns, uint64_t id, uint64_t bytes,
                           uint32_t tag, uint64_t pool) {
-    static const char *const tags[] = {"", "one", "two",
-                                       "a tag with a name that is longer than any column of a "
-                                       "table has room for \xc3\xa4\xc3\xa4"};
+    static const char *const tags[] = {
+        "", "one", "two",
+        "a t\xc3\xa4g with a name that is longer than any column of a "
+        "table has room for \xc3\xa4\xc3\xa4"};
     struct recorded event = recorded_of(kind, id, bytes);
     event.time_ns = time_ns;
     event.tag_number = tag;
@@ -406,7 +413,7 @@ static void reports_of_odd_histories(void **state) {
     printed_has("2 times");
     printed_has("(no name)");
     printed_has("unknown    unknown");
-    printed_has("a tag with a name");
+    printed_has("g with a na");
     printed_has("...");
     printed_has("and 4 blocks from before the first event that is left");
     FILE *to = tmpfile();
@@ -424,10 +431,13 @@ static void an_empty_history(void **state) {
     (void)state;
     struct report_view view = {.history = &history, .input = &input, .terminal = &plain, .top = 3};
     view.against = &nothing;
+    history_event(RECORDED_POOL_BEGIN, 1, 0, 0, 0, 1);
+    history_event(RECORDED_POOL_BEGIN, 1, 0, 0, 0, 2);
     history_finish(&history);
     printed_begin();
     report_print(&view);
     printed_end();
+    printed_has("0.0 %");
     printed_lacks("Live at the peak");
     printed_lacks("Over time");
 }
@@ -538,6 +548,33 @@ static void frames_are_folded(void **state) {
         assert_true(about.st_size > 100);
         assert_int_equal(unlink(to), 0);
     }
+}
+
+/* A page of several traces ends with the first that cannot be read. */
+static void pages_of_several_traces(void **state) {
+    (void)state;
+    char bad[80];
+    struct vr_trace_writer *trace;
+    assert_ok(vr_trace_writer_open(trace_path, 0, NULL, &trace));
+    write_one(trace, VR_EVENT_ALLOC, 1, 4096);
+    vr_trace_writer_close(trace);
+    snprintf(bad, sizeof bad, "%s.bad", path);
+    assert_ok(vr_trace_writer_open(bad, 0, NULL, &trace));
+    write_one(trace, VR_EVENT_ALLOC, 1, UINT64_MAX); /* more than there can be */
+    write_one(trace, VR_EVENT_ALLOC, 2, UINT64_MAX);
+    vr_trace_writer_close(trace);
+    for (size_t count = 1; count <= 3; count++) {
+        const char *const these[] = {trace_path, bad, trace_path};
+        assert_true(open_format("html", path));
+        writer.source = trace_path;
+        writer.more = these;
+        writer.more_count = count;
+        assert_int_equal(close_format(false), count == 1);
+        if (count > 1) {
+            printed_has("the live bytes do not fit in 64 bits");
+        }
+    }
+    assert_int_equal(unlink(bad), 0);
 }
 
 /* ------------------------------------------------------------------------- against */
@@ -652,6 +689,7 @@ int main(void) {
         TEST(an_empty_history),
         TEST(resizes_may_be_lies),
         TEST(frames_are_folded),
+        TEST(pages_of_several_traces),
         TEST(rules_are_read),
         TEST(changes_are_shown),
         TEST(changes_are_bounded),
