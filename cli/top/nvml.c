@@ -140,7 +140,7 @@ static void processes_add(struct nvml *nvml, struct nvml_device *handle, size_t 
     unsigned count = PROCESSES_MAX;
     int code = list(handle, &count, nvml->processes);
     outsiders->cut = outsiders->cut || code == INSUFFICIENT_SIZE;
-    if (code != SUCCESS) {
+    if (code != SUCCESS || count > PROCESSES_MAX) {
         return;
     }
     for (unsigned i = 0; i < count; i++) {

@@ -48,10 +48,11 @@ static int crowd_count(unsigned *count) {
     *count = OUTSIDER_DEVICES_MAX + 6;
     return 0;
 }
+static int crowd_code = 7; /* more than the room that it was given */
 static int crowd_list(void *device, unsigned *count, void *processes) {
     (void)device, (void)processes;
     *count += 1;
-    return 7; /* more than the room that it was given */
+    return crowd_code;
 }
 
 void *__real_dlsym(void *library, const char *name);
@@ -325,6 +326,11 @@ static void libraries_of_all_kinds(void **state) {
     assert_false(outsiders.devices[0].uuid_known);
     assert_true(outsiders.devices[0].total_bytes == OUTSIDER_UNKNOWN);
     outsiders_free(&outsiders);
+    crowd_code = 0; /* a library that does not keep to its room */
+    nvml_read(nvml, &outsiders);
+    assert_int_equal(outsiders.use_count, 0);
+    outsiders_free(&outsiders);
+    crowd_code = 7;
     nvml_close(nvml);
     unsetenv("FAKE_NVML_FAIL");
     crowded = false;
