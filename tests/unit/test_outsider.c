@@ -326,6 +326,7 @@ static void libraries_of_all_kinds(void **state) {
     assert_false(outsiders.devices[0].uuid_known);
     assert_true(outsiders.devices[0].total_bytes == OUTSIDER_UNKNOWN);
     outsiders_free(&outsiders);
+    setenv("FAKE_NVML_PROCESSES", "", 1);
     crowd_code = 0; /* a library that does not keep to its room */
     nvml_read(nvml, &outsiders);
     assert_int_equal(outsiders.use_count, 0);
