@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_page_metrics.c: metrics of live pages for `vram exporter`: processes with the same id, more
- * of them than fit, and a file that cannot be written.
+ * test_page_metrics.c: metrics of live pages for `vram exporter`: processes with the same id, and a
+ * file that cannot be written.
  */
 #include "exporter/page_metrics.h"
 #include "http/http_answer.h"
@@ -100,20 +100,6 @@ static void processes_of_the_same_id_count_once(void **state) {
     free(body.text);
 }
 
-static void processes_are_bounded(void **state) {
-    (void)state;
-    struct http_body body = {0};
-    char problem[256];
-    for (uint64_t pid = 1; pid <= EXPORTED_PROCESSES_MAX + 3; pid++) {
-        page_write(pid, 1);
-    }
-    assert_true(page_metrics_write(folder, VRAM_METRICS_PROMETHEUS, http_body_add, &body, problem,
-                                   sizeof problem));
-    assert_true(has_text(&body, "vram_exporter_pages{state=\"read\"} 4096\n"));
-    assert_true(has_text(&body, "vram_exporter_pages{state=\"left_out\"} 3\n"));
-    free(body.text);
-}
-
 static int writes_left;
 
 static bool write_some(void *user, const char *text, size_t bytes) {
@@ -187,7 +173,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, folder_begin, folder_end)
         TEST(processes_of_the_same_id_count_once),
-        TEST(processes_are_bounded),
         TEST(writers_may_fail),
         TEST(files_are_whole_or_not_there),
     };

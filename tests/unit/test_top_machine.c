@@ -263,28 +263,6 @@ static void users_have_names_or_numbers(void **state) {
     assert_string_equal(user_format(&process, text), "4000000064");
 }
 
-/* More than anyone looks at: those that do not fit are left out, and this is said. */
-static void processes_are_bounded(void **state) {
-    (void)state;
-    struct page_maker page = page_of(1);
-    vram_live_page head = page.head;
-    head.page_bytes = sizeof head;
-    head.devices = head.pools = head.tags = head.refusals = (vram_live_page_table){0};
-    for (uint64_t pid = 1; pid <= MACHINE_PROCESSES_MAX + 1; pid++) {
-        head.pid = pid;
-        page_write(&head, sizeof head, pid);
-    }
-    proc_write("proc/99999/fd/none", "");
-    proc_link("proc/99999/fd/3");
-    proc_write("proc/99999/fdinfo/3", "drm-driver:\tx\ndrm-pdev:\t0000:0c:00.0\n");
-    struct machine machine;
-    struct machine_sources sources = {.pages = folder, .root = folder};
-    assert_true(machine_read(&sources, &machine));
-    assert_int_equal(machine.process_count, MACHINE_PROCESSES_MAX);
-    assert_true(machine.cut);
-    machine_free(&machine);
-}
-
 /* ------------------------------------------------------------------------ output */
 
 static struct view view;
@@ -374,7 +352,6 @@ int main(void) {
         TEST(drivers_add_to_pages),
         TEST(figures_of_processes),
         TEST(users_have_names_or_numbers),
-        TEST(processes_are_bounded),
         TEST(programs_get_what_is_known),
     };
     return cmocka_run_group_tests_name("top_machine", tests, NULL, NULL);
