@@ -5,7 +5,7 @@
  */
 #include "live/attach_view.h"
 #include "page_maker.h"
-#include "printed.h"
+#include "printed_text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * not UTF-8, more of everything than a format has room for, files that cannot be written.
  */
 #include "formats/snapshot.h"
-#include "printed.h"
+#include "printed_text.h"
 #include "report/pickle_writer.h"
 #include "report/proto_writer.h"
 #include "report/report_writer.h"

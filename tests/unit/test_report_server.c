@@ -6,7 +6,7 @@
 #include "ending.h"
 #include "http/http_server.h"
 #include "page_maker.h"
-#include "printed.h"
+#include "printed_text.h"
 #include "serve/live_watch.h"
 #include "serve/report_server.h"
 

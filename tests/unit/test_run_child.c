@@ -3,7 +3,7 @@
  * test_run_child.c: `vram run` finds its library and the program, says beforehand what the loader
  * will refuse, and starts the program: with system calls that fail, and files of all kinds.
  */
-#include "printed.h"
+#include "printed_text.h"
 #include "run/run_child.h"
 
 #include <elf.h>

@@ -3,7 +3,7 @@
  * test_run_report.c: what `vram run` says of a page and of traces: other programs may have written
  * anything there.
  */
-#include "printed.h"
+#include "printed_text.h"
 #include "run/run_report.h"
 #include "unit/trace_world.h"
 

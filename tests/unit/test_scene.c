@@ -3,7 +3,7 @@
  * test_scene.c: what the page of `vram report --html` has of a trace, where the trace has more of
  * something than the page has room for, or less than one would think.
  */
-#include "printed.h"
+#include "printed_text.h"
 #include "unit/trace_world.h"
 #include "viewer/page.h"
 #include "viewer/payload.h"

@@ -4,7 +4,7 @@
  * how many there may be; and what it writes for programs.
  */
 #include "page_maker.h"
-#include "printed.h"
+#include "printed_text.h"
 #include "survey.h"
 #include "top/top_output.h"
 

@@ -4,7 +4,7 @@
  * in tmux do not reach.
  */
 #include "page_maker.h"
-#include "printed.h"
+#include "printed_text.h"
 #include "top/view.h"
 
 #include <vram/vram.h>

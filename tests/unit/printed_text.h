@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* printed.h: what code of the command prints to standard output and to standard error. */
-#ifndef TEST_PRINTED_H
-#define TEST_PRINTED_H
+/* printed_text.h: what code of the command prints to standard output and to standard error. */
+#ifndef TEST_PRINTED_TEXT_H
+#define TEST_PRINTED_TEXT_H
 
 #include <setjmp.h>
 #include <stdarg.h>
