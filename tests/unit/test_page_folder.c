@@ -32,8 +32,8 @@ static int kill_error;        /* 0: the process is there */
 static const char *stat_text; /* what /proc says of a process; NULL: nothing */
 static bool has_space = true; /* the kernel has namespaces of processes */
 static bool list_fails, unlink_fails, about_fails;
-static bool owner_is_other, parent_is_link; /* of folders, */
-static mode_t rights;                       /* and their rights; 0: as they are */
+static bool owner_is_other, owner_is_root, parent_is_link; /* of folders, */
+static mode_t rights;                                      /* and their rights; 0: as they are */
 
 /* The path in the folders of this test. */
 static const char *moved(const char *path) {
@@ -70,7 +70,7 @@ int __wrap_mkdir(const char *path, mode_t mode) {
 }
 
 static int about_changed(int code, struct stat *about) {
-    about->st_uid = owner_is_other ? user + 1 : owner != 0 ? owner : user;
+    about->st_uid = owner_is_other ? user + 1 : owner_is_root ? 0 : owner != 0 ? owner : user;
     about->st_mode = rights != 0 ? (about->st_mode & S_IFMT) | rights : about->st_mode;
     about->st_mode = parent_is_link ? S_IFLNK : about->st_mode;
     return about_fails ? -1 : code;
@@ -387,9 +387,14 @@ static void folders_are_made(void **state) {
     parent_is_link = true;
     assert_int_equal(page_folder_make(), -1);
     parent_is_link = false;
-    owner_is_other = true; /* root's folders are as good as one's own */
+    owner_is_other = true;
     assert_int_equal(page_folder_make(), -1);
     owner_is_other = false;
+    owner_is_root = true; /* as good for a parent, but not for the folder itself */
+    assert_int_equal(page_folder_make(), -1);
+    owner_is_root = false;
+    rights = 01777; /* the same */
+    assert_int_equal(page_folder_make(), -1);
     rights = 0777;
     assert_int_equal(page_folder_make(), -1);
     rights = 0;

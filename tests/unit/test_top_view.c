@@ -366,7 +366,9 @@ static void what_is_missing_is_said(void **state) {
     assert_int_equal(view_rows(&view, &machine, 80), 3);
     screen_of(&machine, 5, 100);
     printed_has("process 8 has ended");
-    process.pid = 0; /* one that is chosen by nobody */
+    view = (struct view){.thresholds = {30, 60, 90}};
+    assert_int_equal(view_rows(&view, &machine, 80), 4); /* a line says that there is none */
+    process.pid = 0;                                     /* one that is chosen by nobody */
     view = (struct view){.thresholds = {30, 60, 90}, .row = 5};
     screen_of(&machine, 10, 100);
     assert_int_equal(view.row, 0);
