@@ -348,9 +348,12 @@ static void count_calls(struct contest *contest, bool before) {
     for (uint32_t i = 0; i < contest->entry_count; i++) {
         struct entry *entry = &contest->entries[i];
         if (entry->measured && entry->allocator->driver_calls != NULL) {
-            uint64_t calls = entry->allocator->driver_calls(entry);
-            entry->driver_calls.value = before ? calls : calls - entry->driver_calls.value;
-            entry->driver_calls.known = !before;
+            vram_value earlier = entry->driver_calls;
+            entry->driver_calls = entry->allocator->driver_calls(entry);
+            if (!before) {
+                entry->driver_calls.value -= earlier.value;
+                entry->driver_calls.known &= earlier.known;
+            }
         }
     }
 }

@@ -81,7 +81,7 @@ struct allocator {
     bool (*drain)(struct worker *worker, uint64_t pairs); /* the side that frees in a handover */
     bool (*hold)(struct worker *worker);                  /* allocates what --live asks for */
     void (*sweep)(struct worker *worker);                 /* frees all that the worker still has */
-    uint64_t (*driver_calls)(struct entry *entry);        /* so far; NULL: not known */
+    vram_value (*driver_calls)(struct entry *entry);      /* so far; NULL: not known */
 };
 
 /* ns of one pair of one thread. */

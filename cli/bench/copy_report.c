@@ -101,7 +101,7 @@ static void print_size(const struct terminal *terminal, const struct copy_size *
         double times;
         terminal_cell(terminal, i <= VRAM_PINNED ? STYLE_BOLD : STYLE_PLAIN, 15, "  %s", way->name);
         if (!way_measured(way)) {
-            terminal_wrap(terminal, STYLE_DIM, 15, way->reason);
+            way_print_reason(terminal, way->reason, 15, strlen(way->name) + 2);
             continue;
         }
         printf("%12.1f %8.2f %8.2f %8.2f ", way->median_ns / 1e3,

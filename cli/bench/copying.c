@@ -173,8 +173,7 @@ static bool try_way(struct copying *copying, struct way *way, int direction, int
         return false;
     }
     if (!has_contents(target, bytes, salt)) {
-        snprintf(way->reason, sizeof way->reason, "the copy differs from its source");
-        return false;
+        return way_differs(way, "the copy differs from its source");
     }
     return true;
 }
@@ -183,19 +182,10 @@ static bool try_way(struct copying *copying, struct way *way, int direction, int
 
 static bool take_memory(struct copying *copying, uint64_t bytes, struct way *first) {
     copying->bytes = bytes;
-    copying->page = malloc(bytes);
-    if (copying->page == NULL) {
-        snprintf(first->reason, sizeof first->reason, "out of host memory");
-        return false;
-    }
     vram_addr lock = 0;
     vram_status status = vram_device_alloc(copying->device, bytes, VRAM_MEMORY_PINNED, &lock);
     copying->locked = status == VRAM_OK;
-    copying->lock = copying->locked ? (unsigned char *)(uintptr_t)lock : malloc(bytes);
-    if (copying->lock == NULL) {
-        snprintf(first->reason, sizeof first->reason, "out of host memory");
-        return false;
-    }
+    copying->lock = copying->locked ? (unsigned char *)(uintptr_t)lock : copying->spare;
     return status_good(
         first, vram_device_alloc(copying->device, bytes, VRAM_MEMORY_DEVICE, &copying->addr));
 }
@@ -207,13 +197,8 @@ static void give_memory(struct copying *copying) {
     }
     if (copying->locked) {
         vram_device_free(copying->device, (vram_addr)(uintptr_t)copying->lock);
-    } else {
-        free(copying->lock);
     }
-    free(copying->page);
     copying->addr = 0;
-    copying->page = copying->lock = NULL;
-    copying->locked = false;
 }
 
 static void name_ways(const struct copying *copying, struct copy_size *size) {
@@ -342,9 +327,7 @@ static bool batch_arrived(struct copying *copying, struct way *way) {
     for (uint32_t i = 0; i < copying->batch_count; i++) {
         if (memcmp(copying->lock + (uint64_t)i * BATCH_BYTES,
                    copying->page + batch_from(copying, i), BATCH_BYTES) != 0) {
-            snprintf(way->reason, sizeof way->reason, "copy %u of the list differs from its source",
-                     i);
-            return false;
+            return way_differs(way, "copy %u of the list differs from its source", i);
         }
     }
     return true;
@@ -458,6 +441,8 @@ static void choose_sizes(struct copying *copying, uint64_t largest) {
            (uint64_t)copying->batch_count * BATCH_BYTES > 4 * largest) {
         copying->batch_count /= 10;
     }
+    uint64_t batch = (uint64_t)copying->batch_count * BATCH_BYTES;
+    copying->most = batch > largest ? batch : largest;
     copying->pairs[copying->pair_count++].bytes = largest < MIB ? largest : MIB;
     if (largest >= 64 * MIB) {
         copying->pairs[copying->pair_count++].bytes = 64 * MIB;
@@ -486,6 +471,14 @@ static uint32_t threads_here(void) {
     return count < 1 ? 1 : count > THREADS_MOST ? THREADS_MOST : (uint32_t)count;
 }
 
+static bool has_wrong(const struct copying *copying) {
+    bool wrong = ways_differ(copying->batch, BATCH_WAYS);
+    for (uint32_t i = 0; i < copying->size_count; i++) {
+        wrong |= ways_differ(copying->sizes[i].ways[0], DIRECTIONS * COPY_WAYS);
+    }
+    return wrong;
+}
+
 static int run(struct invocation *invocation, const struct target *target, struct copying *copying,
                double seconds) {
     vram_status status = vram_device_open(target->context, target->index, &copying->device);
@@ -499,7 +492,10 @@ static int run(struct invocation *invocation, const struct target *target, struc
     int code = EXIT_MISUSE;
     copy_driver_open(&copying->driver, target, copying->device, copying->queue);
     copying->team = team_create(copying->threads);
-    if (copying->team == NULL || copying->driver.state == NULL) {
+    copying->page = malloc(copying->most);
+    copying->spare = malloc(copying->most);
+    if (copying->team == NULL || copying->driver.state == NULL || copying->page == NULL ||
+        copying->spare == NULL) {
         say_error("out of host memory or of threads");
     } else {
         measure(copying, &invocation->terminal, seconds);
@@ -510,13 +506,18 @@ static int run(struct invocation *invocation, const struct target *target, struc
         copying->driver.close(&copying->driver);
     }
     vram_queue_destroy(copying->queue);
-    vram_device_close(copying->device);
-    if (code == EXIT_YES && invocation->json) {
-        code = copy_write(target, copying) ? EXIT_YES : EXIT_MISUSE;
-    } else if (code == EXIT_YES) {
-        copy_print(&invocation->terminal, target, copying);
+    vram_device_close(copying->device); /* no copy is under way any more, whatever failed */
+    free(copying->page);
+    free(copying->spare);
+    if (code != EXIT_YES) {
+        return code;
     }
-    return code;
+    if (!invocation->json) {
+        copy_print(&invocation->terminal, target, copying);
+    } else if (!copy_write(target, copying)) {
+        return EXIT_MISUSE;
+    }
+    return has_wrong(copying) ? EXIT_NO : EXIT_YES;
 }
 
 int bench_copy(struct invocation *invocation, const struct target *target, uint64_t largest,

@@ -52,11 +52,13 @@ struct copying {
         struct way ways[PAIR_WAYS];
     } pairs[PAIR_SIZES];
 
+    uint64_t most;               /* bytes of any copy, and of the two that follow */
+    unsigned char *page, *spare; /* ordinary memory */
+
     /* Of the size that is being measured. */
     uint64_t bytes;
     vram_addr addr;      /* on the device */
-    unsigned char *page; /* ordinary memory */
-    unsigned char *lock; /* page-locked, or ordinary where there is none; `locked` says which */
+    unsigned char *lock; /* page-locked, or `spare` where there is none; `locked` says which */
     bool locked;
     unsigned char *copy_to, *copy_from; /* of the threads' memcpy */
 };

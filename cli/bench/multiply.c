@@ -41,7 +41,8 @@ struct multiplying {
     struct direct_blas direct;
     uint64_t side;
     float *a, *b, *c;      /* side x side */
-    vram_addr resident[3]; /* the same on the device; 0: not there */
+    vram_addr resident[3]; /* the same on the device; 0: not allocated */
+    bool brought;          /* with contents */
     vram_matmul batch[BATCHED];
 };
 
@@ -56,12 +57,11 @@ static vram_matmul product_of(const struct multiplying *m, uint64_t side, vram_p
                          .place = place};
 }
 
-static bool timed(struct multiplying *m, struct way *way, vram_scheduler *scheduler,
-                  const vram_matmul *product, uint64_t *ns) {
+static bool timed(struct way *way, vram_scheduler *scheduler, const vram_matmul *product,
+                  uint64_t *ns) {
     uint64_t before = ways_now();
     vram_status status = vram_matmul_run(scheduler, product);
     *ns = ways_now() - before;
-    (void)m;
     return status == VRAM_OK || way_fail(way, status);
 }
 
@@ -70,13 +70,13 @@ static bool timed(struct multiplying *m, struct way *way, vram_scheduler *schedu
 static bool round_cpu(void *user, struct way *way, uint64_t *ns) {
     struct multiplying *m = user;
     vram_matmul product = product_of(m, m->side, VRAM_PLACE_CPU);
-    return timed(m, way, m->scheduler, &product, ns);
+    return timed(way, m->scheduler, &product, ns);
 }
 
 static bool round_own(void *user, struct way *way, uint64_t *ns) {
     struct multiplying *m = user;
     vram_matmul product = product_of(m, m->side, VRAM_PLACE_CPU);
-    return timed(m, way, m->own, &product, ns);
+    return timed(way, m->own, &product, ns);
 }
 
 static bool round_cblas(void *user, struct way *way, uint64_t *ns) {
@@ -95,7 +95,7 @@ static bool round_cblas(void *user, struct way *way, uint64_t *ns) {
 static bool round_host_to_host(void *user, struct way *way, uint64_t *ns) {
     struct multiplying *m = user;
     vram_matmul product = product_of(m, m->side, VRAM_PLACE_DEVICE);
-    return timed(m, way, m->scheduler, &product, ns);
+    return timed(way, m->scheduler, &product, ns);
 }
 
 static vram_matmul product_there(const struct multiplying *m, uint64_t side,
@@ -151,12 +151,16 @@ static bool round_driver_small(void *user, struct way *way, uint64_t *ns) {
 static bool round_pooled_small(void *user, struct way *way, uint64_t *ns) {
     struct multiplying *m = user;
     vram_matmul product = product_of(m, SMALL, VRAM_PLACE_DEVICE);
-    return timed(m, way, m->scheduler, &product, ns);
+    return timed(way, m->scheduler, &product, ns);
 }
 
+/* Once; the next way tries again what failed. */
 static vram_status bring(struct multiplying *m) {
     uint64_t bytes = m->side * m->side * sizeof(float);
     vram_status status = VRAM_OK;
+    if (m->brought) {
+        return VRAM_OK;
+    }
     for (int i = 0; i < 3 && status == VRAM_OK; i++) {
         status = m->resident[i] ? VRAM_OK : vram_alloc(m->pool, bytes, m->queue, &m->resident[i]);
         if (status == VRAM_OK) {
@@ -164,22 +168,24 @@ static vram_status bring(struct multiplying *m) {
         }
     }
     vram_status waited = vram_queue_wait(m->queue, VRAM_TIMEOUT_DEFAULT);
-    return status == VRAM_OK ? waited : status;
+    status = status == VRAM_OK ? waited : status;
+    m->brought = status == VRAM_OK;
+    return status;
 }
 
 static bool round_resident(void *user, struct way *way, uint64_t *ns) {
     struct multiplying *m = user;
-    vram_status status = m->resident[2] ? VRAM_OK : bring(m);
+    vram_status status = bring(m);
     if (status != VRAM_OK) {
         return way_fail(way, status);
     }
     vram_matmul product = product_there(m, m->side, m->resident);
-    return timed(m, way, m->scheduler, &product, ns);
+    return timed(way, m->scheduler, &product, ns);
 }
 
 static bool round_cublas(void *user, struct way *way, uint64_t *ns) {
     struct multiplying *m = user;
-    vram_status status = m->resident[2] ? VRAM_OK : bring(m);
+    vram_status status = bring(m);
     if (status != VRAM_OK) {
         return way_fail(way, status);
     }
@@ -242,8 +248,20 @@ static void warm_up(struct multiplying *multiplying) {
     }
 }
 
-/* In turn. A way runs twice in its turn and the second run counts, because the first one finds the
-   data of others in the caches. */
+/* A way runs twice in its turn and the second run counts, because the first one finds the data of
+   others in the caches. One that fails is not measured, whatever it came to before. */
+static void take_turn(struct multiplying *multiplying, way_fn *round, struct way *way) {
+    uint64_t ns;
+    if (way->reason[0] != 0 || way->count == WAY_SAMPLES) {
+        return;
+    }
+    if (round(multiplying, way, &ns) && round(multiplying, way, &ns)) {
+        way->samples[way->count++] = (double)ns;
+    } else {
+        way->count = 0;
+    }
+}
+
 static void measure(struct multiplying *multiplying, double seconds) {
     static way_fn *const rounds[WAYS] = {round_cpu,          round_cblas,        round_own,
                                          round_host_to_host, round_naive,        round_resident,
@@ -253,11 +271,7 @@ static void measure(struct multiplying *multiplying, double seconds) {
     uint64_t end = ways_now() + (uint64_t)(seconds * 1e9);
     for (uint32_t turn = 0; turn < WAY_ROUNDS_LEAST || ways_now() < end; turn++) {
         for (int i = 0; i < WAYS; i++) {
-            uint64_t ns;
-            if (!*ways[i].reason && ways[i].count < WAY_SAMPLES &&
-                rounds[i](multiplying, &ways[i], &ns) && rounds[i](multiplying, &ways[i], &ns)) {
-                ways[i].samples[ways[i].count++] = (double)ns;
-            }
+            take_turn(multiplying, rounds[i], &ways[i]);
         }
     }
     for (int i = 0; i < WAYS; i++) {
@@ -312,11 +326,14 @@ static bool fill(struct multiplying *m) {
     m->a = malloc(count * sizeof(float));
     m->b = malloc(count * sizeof(float));
     m->c = malloc((count + UINT64_C(1) * BATCHED * BATCH_ROWS * BATCH_SIDE) * sizeof(float));
-    for (uint64_t i = 0; m->a && m->b && m->c && i < count; i++) {
+    if (!m->a || !m->b || !m->c) {
+        return false;
+    }
+    for (uint64_t i = 0; i < count; i++) {
         m->a[i] = (float)(i * 2654435761u % 1000) / 1000;
         m->b[i] = (float)(i * 40503u % 1000) / 1000;
     }
-    for (uint64_t i = 0; m->a && m->b && m->c && i < BATCHED; i++) {
+    for (uint64_t i = 0; i < BATCHED; i++) {
         m->batch[i] = (vram_matmul){.size = sizeof(vram_matmul),
                                     .m = BATCH_ROWS,
                                     .k = BATCH_SIDE,
@@ -326,7 +343,7 @@ static bool fill(struct multiplying *m) {
                                     .c = m->c + i * BATCH_ROWS * BATCH_SIDE,
                                     .place = VRAM_PLACE_DEVICE};
     }
-    return m->a && m->b && m->c;
+    return true;
 }
 
 /* The second scheduler is made while the option says that there is no BLAS. */
@@ -378,9 +395,11 @@ int bench_matmul(struct invocation *invocation, const struct target *target, uin
     }
     direct_begin(&m.direct);
     measure(&m, seconds);
-    (void)vram_scheduler_stats_get(m.scheduler, &stats);
+    status = vram_scheduler_stats_get(m.scheduler, &stats);
     int code = EXIT_YES;
-    if (invocation->json) {
+    if (status != VRAM_OK) {
+        code = say_failure("cannot tell what computed", status);
+    } else if (invocation->json) {
         code = write(target, &m, &stats) ? EXIT_YES : EXIT_MISUSE;
     } else {
         print(&invocation->terminal, target, &m, &stats);

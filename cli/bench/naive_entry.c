@@ -47,9 +47,10 @@ static void close_entry(struct entry *entry) {
 }
 
 /* Asking is a call as well on some backends; the difference of two answers has it once in it. */
-static uint64_t driver_calls(struct entry *entry) {
+static vram_value driver_calls(struct entry *entry) {
     vram_memory_info info = {.size = sizeof info};
-    return vram_memory_info_get(entry->state, &info) == VRAM_OK ? info.driver_calls : 0;
+    bool known = vram_memory_info_get(entry->state, &info) == VRAM_OK;
+    return (vram_value){.value = info.driver_calls, .known = known};
 }
 
 const struct allocator allocator_naive = {

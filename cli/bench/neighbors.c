@@ -170,18 +170,19 @@ static void measure(struct searching *searching, double seconds) {
     calibrate(searching);
 }
 
+/* How often a second a way did `what`; 0: it was not measured. */
+static double rate_of(const struct way *way, double what) {
+    return way_measured(way) ? what / way->median_ns * 1e9 : 0;
+}
+
 /* Multiplications and additions a second, and bytes of vectors read a second. */
 static double flops(const struct searching *searching, const struct way *way) {
     const vram_distance *d = &searching->distance;
-    return way_measured(way)
-               ? 2.0 * (double)d->queries * (double)d->vectors * DIM / way->median_ns * 1e9
-               : 0;
+    return rate_of(way, 2.0 * (double)d->queries * (double)d->vectors * DIM);
 }
 
 static double bytes_rate(const struct searching *searching, const struct way *way) {
-    return way_measured(way)
-               ? (double)searching->distance.vectors * DIM * sizeof(float) / way->median_ns * 1e9
-               : 0;
+    return rate_of(way, (double)searching->distance.vectors * DIM * sizeof(float));
 }
 
 static void print(const struct terminal *terminal, const struct target *target,
@@ -197,10 +198,13 @@ static void print(const struct terminal *terminal, const struct target *target,
     ways_print(terminal, ways, WAYS);
     printf("\n");
     for (int i = FP32; i <= INT8; i++) {
+        if (!way_measured(&ways[i])) {
+            continue;
+        }
         printf("%s: %.1f GFLOP/s, %.2f GB/s of the corpus.\n", ways[i].name,
                flops(searching, &ways[i]) / 1e9, bytes_rate(searching, &ways[i]) / 1e9);
     }
-    if (searching->product_rate > 0) {
+    if (searching->product_rate > 0 && searching->copy_rate > 0) {
         printf("This machine: %.1f GFLOP/s of products in single precision, %.2f GB/s of ordinary "
                "memory "
                "to the device.\n",
@@ -226,10 +230,10 @@ static bool write(const struct target *target, const struct searching *searching
     json_unsigned(&json, "dim", DIM);
     json_unsigned(&json, "nearest", NEAREST);
     ways_write(&json, ways, WAYS);
-    json_number(&json, "fp32_flops", flops(searching, &ways[FP32]));
-    json_number(&json, "fp32_bytes_per_second", bytes_rate(searching, &ways[FP32]));
-    json_number(&json, "fp16_flops", flops(searching, &ways[FP16]));
-    json_number(&json, "int8_flops", flops(searching, &ways[INT8]));
+    write_rate(&json, "fp32_flops", flops(searching, &ways[FP32]));
+    write_rate(&json, "fp32_bytes_per_second", bytes_rate(searching, &ways[FP32]));
+    write_rate(&json, "fp16_flops", flops(searching, &ways[FP16]));
+    write_rate(&json, "int8_flops", flops(searching, &ways[INT8]));
     write_rate(&json, "machine_product_flops", 2 * searching->product_rate);
     write_rate(&json, "machine_upload_bytes_per_second", searching->copy_rate);
     json_unsigned(&json, "cpu_queries", searching->cpu_queries);

@@ -91,14 +91,14 @@ static void end_worker(struct worker *worker) {
     vram_queue_destroy(worker->native);
 }
 
-static uint64_t driver_calls(struct entry *entry) {
+static vram_value driver_calls(struct entry *entry) {
     const struct pool_state *state = entry->state;
     vram_pool_stats stats = {.size = sizeof stats};
-    if (vram_pool_stats_get(state->pool, &stats) != VRAM_OK) {
-        return 0;
-    }
-    return stats.driver_creates + stats.driver_releases + stats.driver_maps + stats.driver_unmaps +
-           stats.driver_accesses + stats.driver_allocs + stats.driver_frees + stats.driver_markers;
+    bool known = vram_pool_stats_get(state->pool, &stats) == VRAM_OK;
+    uint64_t calls = stats.driver_creates + stats.driver_releases + stats.driver_maps +
+                     stats.driver_unmaps + stats.driver_accesses + stats.driver_allocs +
+                     stats.driver_frees + stats.driver_markers;
+    return (vram_value){.value = calls, .known = known};
 }
 
 const struct allocator allocator_pool = {.open = open_entry,

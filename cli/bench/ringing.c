@@ -34,10 +34,9 @@ struct ringing {
 /* What a strategy came to. */
 struct row {
     vram_ring_strategy strategy;
-    bool live;                   /* the kernel stayed */
-    double to_device, to_host;   /* messages a second; 0: not measured */
-    struct way trip;             /* there and back */
-    char reason[WAY_REASON_MAX]; /* why it was not measured; "": it was */
+    bool live;                 /* the kernel stayed */
+    double to_device, to_host; /* messages a second; 0: not measured */
+    struct way trip;           /* there and back; its reason is the row's */
 };
 
 static struct row rows[STRATEGIES] = {{.strategy = VRAM_RING_DIRECT},
@@ -237,12 +236,11 @@ static vram_status one_trip(const struct ringing *ringing, vram_ring *ring,
     vram_ring_slot header;
     ring_write(words, ringing->bytes, number);
     vram_status status = vram_ring_send(ring, words, ringing->bytes, 0, PATIENCE_NS);
-    if (status == VRAM_OK && info->strategy != VRAM_RING_DMA_POLLING) {
+    if (status == VRAM_OK && (!info->live || info->strategy != VRAM_RING_DMA_POLLING)) {
         status = vram_ring_flush(ring, NULL, NULL);
     }
     if (status == VRAM_OK && !info->live) {
-        status = vram_ring_flush(ring, NULL, NULL);
-        status = status == VRAM_OK ? launch(ringing, info->queue, ECHO, info) : status;
+        status = launch(ringing, info->queue, ECHO, info);
     }
     if (status == VRAM_OK) {
         status = vram_ring_receive(ring, words, ringing->bytes, PATIENCE_NS, &header);
@@ -279,9 +277,8 @@ static void measure(const struct ringing *ringing, struct row *row) {
         status = measure_trips(ringing, row);
     }
     if (status != VRAM_OK) {
-        struct way failed = {.name = ""};
-        (void)way_fail(&failed, status);
-        memcpy(row->reason, failed.reason, sizeof row->reason);
+        (void)way_fail(&row->trip, status);
+        row->trip.wrong = status == VRAM_ERR_CORRUPT; /* a message is not what was sent */
     }
 }
 
@@ -299,8 +296,8 @@ static void print(const struct terminal *terminal, const struct target *target,
     for (int i = 0; i < STRATEGIES; i++) {
         const struct row *row = &rows[i];
         printf("%-12s  ", vram_ring_strategy_name(row->strategy));
-        if (row->reason[0]) {
-            terminal_print(terminal, STYLE_PLAIN, "%s", row->reason);
+        if (row->trip.reason[0]) {
+            terminal_print(terminal, STYLE_PLAIN, "%s", row->trip.reason);
             printf("\n");
             continue;
         }
@@ -312,7 +309,7 @@ static void print(const struct terminal *terminal, const struct target *target,
 
 static void write_figure(struct json_out *json, const char *key, const struct row *row,
                          double figure) {
-    if (row->reason[0]) {
+    if (row->trip.reason[0]) {
         json_null(json, key);
     } else {
         json_number(json, key, figure);
@@ -322,8 +319,8 @@ static void write_figure(struct json_out *json, const char *key, const struct ro
 static void write_row(struct json_out *json, const struct row *row) {
     json_object_begin(json, NULL);
     json_text(json, "strategy", vram_ring_strategy_name(row->strategy));
-    if (row->reason[0]) {
-        json_text(json, "reason", row->reason);
+    if (row->trip.reason[0]) {
+        json_text(json, "reason", row->trip.reason);
         json_null(json, "kernel_stays");
     } else {
         json_null(json, "reason");
@@ -384,22 +381,23 @@ int bench_ring(struct invocation *invocation, const struct target *target, uint6
                                                    : 100000,
                               .bytes = (uint32_t)(bytes + 7) / 8 * 8};
     vram_status status = open(target, &ringing);
-    int code = EXIT_YES;
     if (status != VRAM_OK) {
-        code = say_failure("cannot load a kernel on this device", status);
+        int code = say_failure("cannot load a kernel on this device", status);
+        close(&ringing);
+        return code;
     }
-    for (int i = 0; i < STRATEGIES && code == EXIT_YES; i++) {
+    bool wrong = false;
+    for (int i = 0; i < STRATEGIES; i++) {
         terminal_progress(&invocation->terminal, (uint64_t)i, STRATEGIES, "strategies");
         measure(&ringing, &rows[i]);
+        wrong |= rows[i].trip.wrong;
     }
     terminal_progress_end(&invocation->terminal);
     close(&ringing);
-    if (code != EXIT_YES) {
-        return code;
+    if (!invocation->json) {
+        print(&invocation->terminal, target, &ringing);
+    } else if (!write(target, &ringing)) {
+        return EXIT_MISUSE;
     }
-    if (invocation->json) {
-        return write(target, &ringing) ? EXIT_YES : EXIT_MISUSE;
-    }
-    print(&invocation->terminal, target, &ringing);
-    return EXIT_YES;
+    return wrong ? EXIT_NO : EXIT_YES;
 }

@@ -3,6 +3,7 @@
  * scoreboard.c: see scoreboard.h.
  */
 #include "bench/scoreboard.h"
+#include "bench/ways.h"
 #include "survey.h"
 
 #include <inttypes.h>
@@ -40,10 +41,7 @@ static void print_entry(const struct terminal *terminal, const struct contest *c
     terminal_cell(terminal, entry == ours ? STYLE_BOLD : STYLE_PLAIN, NAME_COLUMNS, "%s",
                   entry->name);
     if (!entry->measured) {
-        if (strlen(entry->name) >= NAME_COLUMNS) {
-            printf("\n%*s", NAME_COLUMNS, "");
-        }
-        terminal_wrap(terminal, STYLE_DIM, NAME_COLUMNS, entry->reason);
+        way_print_reason(terminal, entry->reason, NAME_COLUMNS, strlen(entry->name));
         return;
     }
     printf("%12.1f %12.1f %12.1f %14.0f", entry->figures.median, entry->figures.p10,

@@ -4,9 +4,13 @@
  */
 #include "bench/ways.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+
+enum { NAME_COLUMNS = 9 };
 
 uint64_t ways_now(void) {
     struct timespec now;
@@ -17,6 +21,23 @@ uint64_t ways_now(void) {
 bool way_fail(struct way *way, vram_status status) {
     snprintf(way->reason, sizeof way->reason, "%s", failure_text(status));
     return false;
+}
+
+bool way_differs(struct way *way, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    vsnprintf(way->reason, sizeof way->reason, format, list);
+    va_end(list);
+    way->wrong = true;
+    return false;
+}
+
+bool ways_differ(const struct way *ways, uint32_t count) {
+    bool differ = false;
+    for (uint32_t i = 0; i < count; i++) {
+        differ |= ways[i].wrong;
+    }
+    return differ;
 }
 
 static int compare(const void *a, const void *b) {
@@ -54,13 +75,21 @@ double ways_ratio(const struct way *slow, const struct way *fast) {
     return slow->median_ns / (fast->median_ns > 1 ? fast->median_ns : 1);
 }
 
+void way_print_reason(const struct terminal *terminal, const char *reason, uint32_t columns,
+                      size_t used) {
+    if (used >= columns) {
+        printf("\n%*s", (int)columns, "");
+    }
+    terminal_wrap(terminal, STYLE_DIM, columns, reason);
+}
+
 void ways_print(const struct terminal *terminal, const struct way *ways, uint32_t count) {
     printf("%-8s %12s %12s %12s %8s  %s\n", "way", "median us", "p10", "p90", "samples", "what");
     for (uint32_t i = 0; i < count; i++) {
         const struct way *way = &ways[i];
-        terminal_cell(terminal, i == 0 ? STYLE_BOLD : STYLE_PLAIN, 9, "%s", way->name);
+        terminal_cell(terminal, i == 0 ? STYLE_BOLD : STYLE_PLAIN, NAME_COLUMNS, "%s", way->name);
         if (!way_measured(way)) {
-            terminal_wrap(terminal, STYLE_DIM, 9, way->reason);
+            way_print_reason(terminal, way->reason, NAME_COLUMNS, strlen(way->name));
             continue;
         }
         printf("%12.1f %12.1f %12.1f %8u  %s\n", way->median_ns / 1e3, way->p10_ns / 1e3,

@@ -16,6 +16,7 @@ struct way {
     const char *name;            /* "held" */
     const char *about;           /* what it does, for people */
     char reason[WAY_REASON_MAX]; /* why it was not measured; "": it was */
+    bool wrong;                  /* because contents differ, which ends the command with EXIT_NO */
     uint32_t count;              /* of samples */
     double samples[WAY_SAMPLES]; /* ns */
     double median_ns, p10_ns, p90_ns;
@@ -26,6 +27,10 @@ uint64_t ways_now(void);
 
 /* Notes why a way cannot be measured: the record's text, or the status's. Returns false. */
 bool way_fail(struct way *way, vram_status status);
+
+/* The same for contents that differ. */
+bool way_differs(struct way *way, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool ways_differ(const struct way *ways, uint32_t count);
 
 /* One round of a way: does it once, with what it takes to do it again outside of what is timed.
    False: it failed, and its reason is set. */
@@ -41,6 +46,10 @@ void way_sum_up(struct way *way);
 static inline bool way_measured(const struct way *way) {
     return way->count > 0;
 }
+
+/* The reason of a way behind its name, which has so many columns and uses so many of them. */
+void way_print_reason(const struct terminal *terminal, const char *reason, uint32_t columns,
+                      size_t used);
 
 /* A table for people, and a JSON array "ways". */
 void ways_print(const struct terminal *terminal, const struct way *ways, uint32_t count);

@@ -4,6 +4,7 @@
 
 SPOILT is the command linked with spoilt.c, which makes the library lie as SPOIL asks.
 """
+import concurrent.futures
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import sys
 
 def run_verb(program, spoil, *arguments):
     env = {name: value for name, value in os.environ.items() if not name.startswith("VRAM_")}
-    env.update(SPOIL=spoil, VRAM_BACKENDS="sim", NO_COLOR="1")
+    env.update(SPOIL=spoil, VRAM_BACKENDS="sim", VRAM_SIM="real=on", NO_COLOR="1")
     # A sanitizer's own handler would exit in the place of the signal.
     env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":handle_segv=0:handle_abort=0:handle_sigill=0"
     return subprocess.run([program, *arguments], env=env, capture_output=True, text=True, timeout=60,
@@ -105,6 +106,69 @@ def noticed(program):
         assert failed.startswith(f"failed   {case}: ") and reason in failed, (spoil, failed)
 
 
+# Verbs that move data, with what SPOIL asks for, and what they print for each piece that is not what it was.
+COPY = ("copy", "--size", "4K", "--threads", "1", "--seconds", "0.01")
+GROW = ("grow", "--from", "1M", "--to", "2M", "--seconds", "0.01")
+READBACK = ("readback", "--size", "4K", "--seconds", "0.01")
+RING = ("ring", "--messages", "10")
+MOVED = (
+    ("contents", COPY, "  vram         the copy differs from its source\n", 4),
+    ("contents", COPY, "one_by_one\n         copy 9 of the list differs from its source\n", 1),
+    ("contents", GROW, "the buffer has lost its contents\n", 6),
+    ("contents", READBACK, " wrong.\n", 1),
+    ("contents", RING, "data or a driver's answer makes no sense\n", 3),
+    ("length", RING, "data or a driver's answer makes no sense\n", 3),
+    ("kernel", RING, "data or a driver's answer makes no sense\n", 3),
+)
+
+
+def moved(program):
+    """`vram bench` looks at what it has moved."""
+    for spoil, arguments, line, times in MOVED:
+        result = run_verb(program, spoil, "bench", *arguments)
+        assert result.returncode == 1 and result.stderr == "", (spoil, result)
+        assert result.stdout.count(line) == times, (spoil, result.stdout)
+        document = run_verb(program, spoil, "bench", *arguments, "--json")
+        assert document.returncode == 1 and json.loads(document.stdout), (spoil, document)
+
+
+# Counters of the pool that are wrong, and lines of the script about them: some of those that say so, and how many.
+COUNTED = (
+    ("rises", "levels: rises into low", 4),
+    ("falls", "levels: falls into critical", 4),
+    ("response_steps", "levels: caches halved", 20),
+    ("ladder_steps", "ladder: waiting is tried", 9),
+    ("ladder_rescues", "ladder: callbacks help", 2),
+    ("refusals", "ladder: retry in vain", 7),
+    ("pressure", "levels: level at 59 %", 24),
+    ("report", "ladder: report: the cause is the limit", 13),
+    ("report_step", "ladder: retry in the report", 7),
+    ("report_taken", "ladder: retry in the report", 7),
+)
+
+
+def counted(program):
+    """`vram stress pressure` holds every counter against its plan."""
+    for spoil, name, count in COUNTED:
+        result = run_verb(program, spoil, "stress", "pressure")
+        wrong = [line for line in result.stdout.splitlines() if line.startswith("WRONG")]
+        assert result.returncode == 1 and result.stderr == "", (spoil, result)
+        assert len(wrong) == count and any(line.startswith(f"WRONG   {name} ") for line in wrong), (spoil, wrong)
+        assert f"{102 - count} of 102 as planned" in result.stdout, (spoil, result.stdout)
+    document = json.loads(run_verb(program, "rises", "stress", "pressure", "--json").stdout)
+    assert document["good"] is False and document["wrong"] == 4, document
+
+
+def soaked(program):
+    """`vram stress soak` does so with what it has allocated, with contents and with what is left."""
+    spoils = ("contents", "allocs", "live_blocks", "requested_bytes", "reserved_bytes")
+    with concurrent.futures.ThreadPoolExecutor(len(spoils)) as pool:  # each takes a second
+        results = pool.map(lambda spoil: run_verb(program, spoil, "stress", "soak", "--seconds", "1", "--limit",
+                                                  "16M"), spoils)
+        for spoil, result in zip(spoils, results):
+            assert result.returncode == 1 and result.stdout.endswith("\nFAILED\n"), (spoil, result)
+
+
 def nothing(program):
     result = run(program, "")
     assert result.returncode == 0 and result.stdout.endswith("nothing left: 0 bytes held\n")
@@ -112,7 +176,7 @@ def nothing(program):
 
 def main(program):
     failed = 0
-    tests = (contents, leak, named, isolated, isolated_json, noticed, nothing)
+    tests = (contents, leak, named, isolated, isolated_json, noticed, moved, counted, soaked, nothing)
     for test in tests:
         try:
             test(program)
