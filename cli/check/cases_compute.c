@@ -7,11 +7,13 @@
 
 #include <vram/compute.h>
 
+#include <math.h>
 #include <string.h>
 
 static vram_status reversed(void *user, const int32_t *labels, size_t count, int32_t *mapping,
                             size_t room, size_t *mapped) {
     (void)user;
+    /* untaken: the cases give room for all labels */
     for (size_t i = 0; i < count && i < room; i++) {
         mapping[i] = labels[count - 1 - i];
     }
@@ -227,7 +229,7 @@ static double apart(const vram_distance *distance, uint64_t query, uint64_t vect
     case VRAM_METRIC_INNER_PRODUCT:
         return product;
     case VRAM_METRIC_COSINE: /* squared, with its sign: the same order without a root */
-        return q * c > 0 ? -product * (product < 0 ? -product : product) / (q * c) : 0;
+        return -product * fabs(product) / (q * c); /* no vector is made of zeros */
     default:
         return q + c - 2 * product;
     }
@@ -239,7 +241,7 @@ static double undone(const vram_distance *distance, double value, double each) {
     case VRAM_METRIC_L2:
         return value * value * each * each;
     case VRAM_METRIC_COSINE:
-        return (1 - value) * (value < 1 ? value - 1 : 1 - value);
+        return -(1 - value) * fabs(1 - value);
     default:
         return value * each * each;
     }

@@ -12,8 +12,9 @@ static bool value_is_honest(struct check *check, vram_value value, const char *n
     return true;
 }
 
+/* Of a number that is not 0. */
 static bool power_of_two(uint64_t number) {
-    return number != 0 && (number & (number - 1)) == 0;
+    return (number & (number - 1)) == 0;
 }
 
 /* Later tiers divide by granules and trust capabilities without asking again. */

@@ -56,6 +56,7 @@ static vram_lease_options options_of(const struct pair *pair, uint64_t min, uint
 static bool lease_open(struct check *check, const vram_lease_options *options,
                        struct holder *holder) {
     vram_status status = vram_lease_open(holder->device->device, options, &holder->lease);
+    /* untaken: sockets can be made in the folder that the case has made */
     if (status == VRAM_ERR_IO && !check_driver_failed(check)) {
         return check_skip(check, "%s", vram_error_get()->text);
     }
@@ -68,7 +69,7 @@ static bool pair_make(struct check *check, struct pair *pair) {
     CHECK_TRY(check_needs_pools(check)); /* what is lent sleeps */
     *pair = (struct pair){.dir = "/tmp/vram-check-XXXXXX",
                           .timeout_ns = (check->target->faulty ? 1 : 30) * UINT64_C(1000000000)};
-    if (mkdtemp(pair->dir) == NULL) {
+    if (mkdtemp(pair->dir) == NULL) { /* untaken: /tmp can be written to */
         return check_skip(check, "no folder can be made in /tmp");
     }
     CHECK_OK(check, vram_option_set("broker", "thread"));
@@ -77,6 +78,7 @@ static bool pair_make(struct check *check, struct pair *pair) {
     CHECK_TRY(holder_make(check, check->context, &pair->first));
     CHECK_TRY(holder_make(check, other, &pair->second));
     uint64_t granule = pair->first.device->info.vmm_granule.value;
+    /* untaken: no device of the tests has so small a granule */
     pair->unit = granule / UNITS > LEAST ? granule / UNITS : LEAST;
     return true;
 }
@@ -164,7 +166,7 @@ static bool at_once(struct check *check) {
     /* A holder whose connection failed has no grant until it is back, but keeps its memory. */
     CHECK_EQUAL(check, asleep || check->target->faulty, true);
     CHECK_OK(check, vram_free(pair.second.addr, pair.second.queue));
-    if (asleep) {
+    if (asleep) { /* untaken: the connection fails at few of the faults' numbers */
         CHECK_OK(check, vram_pool_wake(pair.first.pool, NULL));
     }
     void *memory;
@@ -194,6 +196,7 @@ static bool refusal(struct check *check) {
     CHECK_STATUS(check, vram_alloc(pair.second.pool, 30 * pair.unit, pair.second.queue, &addr),
                  VRAM_ERR_LIMIT);
     CHECK_OK(check, vram_oom_report_get(pair.second.pool, &report));
+    /* untaken: the broker is missing at few of the faults' numbers */
     if (check->target->faulty && report.lender_count == 0) {
         return pair_end(check, &pair); /* there was no broker to name them */
     }
@@ -235,7 +238,7 @@ static bool inputs(struct check *check) {
     CHECK_STATUS(check, vram_lease_open(device, &options, &lease), VRAM_ERR_INVALID);
     options = options_of(&pair, 2, 1);
     CHECK_STATUS(check, vram_lease_open(device, &options, &lease), VRAM_ERR_INVALID);
-    if (pair.first.device->info.memory_bytes.known) {
+    if (pair.first.device->info.memory_bytes.known) { /* untaken: devices that map tell it */
         options.min_bytes = 0;
         options.want_bytes = pair.first.device->info.memory_bytes.value + 1;
         CHECK_STATUS(check, vram_lease_open(device, &options, &lease), VRAM_ERR_LIMIT);

@@ -36,8 +36,9 @@ static bool silent(struct check *check) {
     }
     FILE *file = tmpfile();
     int kept = dup(STDERR_FILENO);
+    /* untaken: a file and descriptors are to be had */
     if (file == NULL || kept < 0 || dup2(fileno(file), STDERR_FILENO) < 0) {
-        if (file != NULL) {
+        if (file != NULL) { /* untaken: see above */
             fclose(file);
         }
         close(kept);
@@ -51,7 +52,7 @@ static bool silent(struct check *check) {
     lseek(fileno(file), 0, SEEK_SET);
     ssize_t got = read(fileno(file), found, sizeof found - 1);
     fclose(file);
-    if (length != 0 || got != 0) {
+    if (length != 0 || got != 0) { /* untaken: a library that writes */
         return check_fail(check, CHECK_AT("standard error"), "%ld bytes written: \"%.40s\"", length,
                           found);
     }
@@ -71,6 +72,7 @@ static void log_probe_receive(void *user, vram_log_level level, const char *text
     vram_memory_info info = {.size = sizeof info};
 
     atomic_fetch_add(&seen->messages, 1);
+    /* untaken: a library that sends a message that is not one line at or below its level */
     if (level <= VRAM_LOG_OFF || level > seen->limit || text == NULL ||
         strchr(text, '\n') != NULL) {
         atomic_fetch_add(&seen->bad, 1);
@@ -110,7 +112,10 @@ static bool callback(struct check *check) {
     seen.device = device->device;
     vram_log_set(log_probe_receive, &seen, VRAM_LOG_DEBUG);
     provoke(check, device);
-    bool logged = !check_pools() || pool_is_logged(check, device, queue, &seen);
+    bool logged = true;
+    if (check_pools()) {
+        logged = pool_is_logged(check, device, queue, &seen);
+    }
     vram_status status = vram_context_create(check->target->options, &context);
     bool made = check_ok(check, status, CHECK_AT("vram_context_create"));
     if (made) {

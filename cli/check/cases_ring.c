@@ -220,7 +220,7 @@ static bool copies(struct check *check) {
     CHECK_STOCK(check, device, NULL, &stock);
     CHECK_TRY(copies_with(check, &stock, VRAM_RING_SYNC));
     CHECK_TRY(copies_with(check, &stock, VRAM_RING_ASYNC));
-    return check->target->quick || copies_with(check, &stock, VRAM_RING_DMA_POLLING);
+    return check->target->quick ? true : copies_with(check, &stock, VRAM_RING_DMA_POLLING);
 }
 
 /* A full ring refuses, and loses nothing; what was stopped takes no more. */
@@ -268,13 +268,15 @@ static void echo(const vram_kernel_call *call) {
     vram_ring_peer peer;
     memcpy(&control, call->arguments[0], sizeof control);
     memcpy(&gate, call->arguments[1], sizeof gate);
-    if (vram_ring_peer_open(control, &peer) != 0) {
+    if (vram_ring_peer_open(control, &peer) !=
+        0) { /* untaken: a control block of another version */
         return;
     }
     for (;;) {
         if (ring_echo_one(&peer) > 0) {
             continue;
         }
+        /* untaken: a case that ends early while its kernel waits */
         if (!ring_stays(&peer) || vram_ring_peer_stopping(&peer) ||
             __atomic_load_n(gate, __ATOMIC_ACQUIRE)) {
             break;
@@ -361,7 +363,8 @@ static bool kernel(struct check *check) {
     CHECK_TRY(kernel_with(check, &stock, queue, loaded, VRAM_RING_SYNC));
     CHECK_TRY(kernel_with(check, &stock, queue, loaded, VRAM_RING_ASYNC));
     CHECK_TRY(kernel_with(check, &stock, queue, loaded, VRAM_RING_DIRECT));
-    return check->target->quick || kernel_with(check, &stock, queue, loaded, VRAM_RING_DMA_POLLING);
+    return check->target->quick ? true
+                                : kernel_with(check, &stock, queue, loaded, VRAM_RING_DMA_POLLING);
 }
 
 /* -------------------------------------------- a kernel in the device's own language */

@@ -130,10 +130,11 @@ bool compose_sleep_on(struct compose *compose) {
     }
     if (compose_is(compose, COMPOSE_GRAPH) && !(compose->set >> COMPOSE_POISON & 1)) {
         options.contents = VRAM_SLEEP_DROP;
+        /* untaken: devices that map have page-locked memory */
     } else if (check_has(check, VRAM_CAP_PINNED) && check_random(check, 2)) {
         options.contents = VRAM_SLEEP_PINNED;
     }
-    if (compose->stock.count) {
+    if (compose->stock.count) { /* untaken: there are always some that features keep */
         CHECK_OK(check, vram_queue_fill(first->queue, first->addr, first->mark, 4, 512));
     }
     CHECK_STOCK_OK(check, &compose->stock, vram_pool_sleep(compose->stock.pool, &options));
@@ -197,13 +198,13 @@ bool compose_limit_off(struct compose *compose) {
 /* The file has no name as soon as it is written to, so that nothing is left behind. */
 bool compose_trace_on(struct compose *compose) {
     struct check *check = compose->check;
-    const char *folder = environment_get("TMPDIR");
+    const char *asked = environment_get("TMPDIR"), *folder = asked && *asked ? asked : "/tmp";
     char path[200];
     vram_trace_options options = {.size = sizeof options, .path = path};
-    snprintf(path, sizeof path, "%s/vram-check-XXXXXX", folder && *folder ? folder : "/tmp");
+    snprintf(path, sizeof path, "%s/vram-check-XXXXXX", folder);
     int file = mkstemp(path);
     if (file < 0) {
-        return check_skip(check, "no file can be made in %s", folder ? folder : "/tmp");
+        return check_skip(check, "no file can be made in %s", folder);
     }
     close(file);
     vram_status status = vram_trace_begin(check->context, &options, &compose->trace);

@@ -67,7 +67,7 @@ bool check_ok(struct check *check, vram_status status, struct check_place place)
     if (status == VRAM_OK) {
         return true;
     }
-    return record_matches(check, status, place) && errored(check, status, place, "");
+    return record_matches(check, status, place) ? errored(check, status, place, "") : false;
 }
 
 /* A call that should have failed and did not is FAILED; one that failed otherwise is ERRORED. */
@@ -79,7 +79,7 @@ static bool unexpected(struct check *check, vram_status status, const char *want
         return check_fail(check, place, "succeeded, expected %s", wanted);
     }
     snprintf(text, sizeof text, "expected %s, got ", wanted);
-    return record_matches(check, status, place) && errored(check, status, place, text);
+    return record_matches(check, status, place) ? errored(check, status, place, text) : false;
 }
 
 bool check_status(struct check *check, vram_status status, vram_status expected,
@@ -107,12 +107,13 @@ bool check_exhausted(struct check *check, vram_status status, struct check_place
 }
 
 bool(check_that)(struct check *check, bool holds, struct check_place place) {
-    return holds || check_fail(check, place, "does not hold");
+    return holds ? true : check_fail(check, place, "does not hold");
 }
 
 bool check_equal(struct check *check, uint64_t left, uint64_t right, struct check_place place) {
-    return left == right || check_fail(check, place, "%llu is not %llu", (unsigned long long)left,
-                                       (unsigned long long)right);
+    return left == right ? true
+                         : check_fail(check, place, "%llu is not %llu", (unsigned long long)left,
+                                      (unsigned long long)right);
 }
 
 bool(check_fail)(struct check *check, struct check_place place, const char *format, ...) {
@@ -165,12 +166,13 @@ static const char *cap_name(uint32_t cap) {
 }
 
 bool check_needs(struct check *check, uint32_t cap) {
-    return check_has(check, cap) || check_skip(check, "the device lacks %s", cap_name(cap));
+    return check_has(check, cap) ? true : check_skip(check, "the device lacks %s", cap_name(cap));
 }
 
 bool check_needs_own_memory(struct check *check) {
-    return !check_has(check, VRAM_CAP_INTEGRATED) ||
-           check_skip(check, "the device shares its memory with the host");
+    return check_has(check, VRAM_CAP_INTEGRATED)
+               ? check_skip(check, "the device shares its memory with the host")
+               : true;
 }
 
 static bool option_is_on(const char *name) {
@@ -199,5 +201,5 @@ uint64_t check_block_bytes(uint64_t size) {
 }
 
 bool check_needs_pools(struct check *check) {
-    return check_pools() || check_skip(check, "pooling is off (option pool)");
+    return check_pools() ? true : check_skip(check, "pooling is off (option pool)");
 }

@@ -10,11 +10,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 
 
-def run_verb(program, spoil, *arguments):
+def run_verb(program, spoil, *arguments, **surroundings):
     env = {name: value for name, value in os.environ.items() if not name.startswith("VRAM_")}
     env.update(SPOIL=spoil, VRAM_BACKENDS="sim", VRAM_SIM="real=on", NO_COLOR="1")
+    env.update(surroundings)
     # A sanitizer's own handler would exit in the place of the signal.
     env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":handle_segv=0:handle_abort=0:handle_sigill=0"
     return subprocess.run([program, *arguments], env=env, capture_output=True, text=True, timeout=60,
@@ -106,6 +108,36 @@ def noticed(program):
         assert failed.startswith(f"failed   {case}: ") and reason in failed, (spoil, failed)
 
 
+# What the environment says, cases that it keeps from running, and the reason that each is skipped with.
+SURROUNDINGS = (
+    ({"VRAM_LOG": "error"}, "log.silent", "the environment may ask for messages (VRAM_LOG, VRAM_CONF)"),
+    ({"VRAM_CONF": "log=error"}, "log.silent", "the environment may ask for messages (VRAM_LOG, VRAM_CONF)"),
+    ({"TMPDIR": "/nonexistent"}, "compose.tight_trace", "no file can be made in /nonexistent"),
+    ({"VRAM_TRACE": "@FOLDER@/trace"}, "compose.tight_trace", "this process writes a trace already"),
+    ({"VRAM_SIM": "memory=1G,others=600M"}, "pressure.watches", "others use most of the device's memory"),
+    ({"VRAM_DEVICE_LIMIT": "4K"}, "memory.limit", "the environment sets a lower device_limit"),
+    ({"VRAM_SHARE_DIR": "/nonexistent"}, "share.time", "the directory /nonexistent cannot be used"),
+    ({"VRAM_SHARE_DIR": "/nonexistent"}, "compose.share_limit", "the directory /nonexistent cannot be used"),
+    # Nothing keeps these from running: what is usual, and what is not.
+    ({"TMPDIR": ""}, "compose.tight_trace", None),
+    ({"VRAM_LOG": ""}, "log.silent", None),
+    ({"VRAM_SIM": "memory=1024T"}, "memory.bad_sizes", None),
+    ({"VRAM_BACKENDS": "sim,host"}, "device.order", None),
+    ({"VRAM_BACKENDS": "sim,host"}, "managed.targets", None),
+)
+
+
+def surroundings(program):
+    """What the suite cannot check here it skips, and says why."""
+    with tempfile.TemporaryDirectory() as folder:
+        for settings, case, reason in SURROUNDINGS:
+            settings = {name: value.replace("@FOLDER@", folder) for name, value in settings.items()}
+            result = run_verb(program, "", "check", "--filter", case, "--verbose", **settings)
+            line = result.stdout.splitlines()[1]
+            wanted = f"passed   {case}: " if reason is None else f"skipped  {case}: {reason}"
+            assert result.returncode == 0 and line.startswith(wanted), (settings, result)
+
+
 # Verbs that move data, with what SPOIL asks for, and what they print for each piece that is not what it was.
 COPY = ("copy", "--size", "4K", "--threads", "1", "--seconds", "0.01")
 GROW = ("grow", "--from", "1M", "--to", "2M", "--seconds", "0.01")
@@ -176,7 +208,7 @@ def nothing(program):
 
 def main(program):
     failed = 0
-    tests = (contents, leak, named, isolated, isolated_json, noticed, moved, counted, soaked, nothing)
+    tests = (contents, leak, named, isolated, isolated_json, noticed, surroundings, moved, counted, soaked, nothing)
     for test in tests:
         try:
             test(program)
