@@ -49,10 +49,6 @@ static bool has_contents(const unsigned char *bytes, uint64_t count, uint32_t sa
     return at == count;
 }
 
-static bool status_good(struct way *way, vram_status status) {
-    return status == VRAM_OK || way_fail(way, status);
-}
-
 static bool driver_good(struct way *way, const struct copying *copying, bool good) {
     if (!good) {
         snprintf(way->reason, sizeof way->reason, "%s", copying->driver.reason);
@@ -63,7 +59,7 @@ static bool driver_good(struct way *way, const struct copying *copying, bool goo
 /* What was said to be copied is there; outside of all times. */
 static bool settled(struct way *way, struct copying *copying) {
     struct copy_driver *driver = &copying->driver;
-    return status_good(way, vram_queue_wait(copying->queue, VRAM_TIMEOUT_DEFAULT)) &&
+    return way_good(way, vram_queue_wait(copying->queue, VRAM_TIMEOUT_DEFAULT)) &&
            (driver->settle == NULL || driver_good(way, copying, driver->settle(driver)));
 }
 
@@ -80,8 +76,7 @@ static bool copy_part(void *user, uint32_t index) {
     return true;
 }
 
-static bool host_copy(struct copying *copying, struct way *way, int direction, bool all,
-                      uint64_t *ns) {
+static bool host_copy(struct copying *copying, int direction, bool all, uint64_t *ns) {
     copying->copy_to = direction == TO_DEVICE ? copying->lock : copying->page;
     copying->copy_from = direction == TO_DEVICE ? copying->page : copying->lock;
     if (!all) {
@@ -90,11 +85,7 @@ static bool host_copy(struct copying *copying, struct way *way, int direction, b
         *ns = ways_now() - before;
         return true;
     }
-    if (!team_run(copying->team, copying->threads, NULL, copy_part, copying, ns)) {
-        snprintf(way->reason, sizeof way->reason, "a thread failed");
-        return false;
-    }
-    return true;
+    return team_run(copying->team, copying->threads, NULL, copy_part, copying, ns);
 }
 
 /* libvram's own copy of any kind of host memory, and its end. If the driver's call returns when
@@ -123,7 +114,7 @@ static bool is_pinned(int which) {
 static bool round_of(struct copying *copying, struct way *way, int direction, int which,
                      uint64_t *ns) {
     if (which == MEMCPY_ALL || which == MEMCPY_ONE) {
-        return host_copy(copying, way, direction, which == MEMCPY_ALL, ns);
+        return host_copy(copying, direction, which == MEMCPY_ALL, ns);
     }
     if (is_pinned(which) && !copying->locked) {
         snprintf(way->reason, sizeof way->reason, "the device has no page-locked memory");
@@ -139,9 +130,9 @@ static bool round_of(struct copying *copying, struct way *way, int direction, in
                    : driver->to_host(driver, host, copying->addr, copying->bytes, pinned);
         good = driver_good(way, copying, good);
     } else {
-        good = status_good(way, direction == TO_DEVICE
-                                    ? vram_to_device(copying, copying->addr, host, copying->bytes)
-                                    : vram_to_host(copying, host, copying->addr, copying->bytes));
+        good = way_good(way, direction == TO_DEVICE
+                                 ? vram_to_device(copying, copying->addr, host, copying->bytes)
+                                 : vram_to_host(copying, host, copying->addr, copying->bytes));
     }
     *ns = ways_now() - before;
     return good;
@@ -160,8 +151,8 @@ static bool try_way(struct copying *copying, struct way *way, int direction, int
     memset(target, 0, bytes);
     if (!host_alone && direction == TO_HOST) {
         /* The driver's own call may go by another stream. */
-        if (!status_good(way, vram_to_device(copying, copying->addr, source, bytes)) ||
-            !status_good(way, vram_queue_wait(copying->queue, VRAM_TIMEOUT_DEFAULT))) {
+        if (!way_good(way, vram_to_device(copying, copying->addr, source, bytes)) ||
+            !way_good(way, vram_queue_wait(copying->queue, VRAM_TIMEOUT_DEFAULT))) {
             return false;
         }
         memset(source, 0, bytes);
@@ -169,7 +160,7 @@ static bool try_way(struct copying *copying, struct way *way, int direction, int
     }
     if (!round_of(copying, way, direction, which, &ns) || !settled(way, copying) ||
         (!host_alone && direction == TO_DEVICE &&
-         !status_good(way, vram_to_host(copying, target, copying->addr, bytes)))) {
+         !way_good(way, vram_to_host(copying, target, copying->addr, bytes)))) {
         return false;
     }
     if (!has_contents(target, bytes, salt)) {
@@ -186,8 +177,8 @@ static bool take_memory(struct copying *copying, uint64_t bytes, struct way *fir
     vram_status status = vram_device_alloc(copying->device, bytes, VRAM_MEMORY_PINNED, &lock);
     copying->locked = status == VRAM_OK;
     copying->lock = copying->locked ? (unsigned char *)(uintptr_t)lock : copying->spare;
-    return status_good(
-        first, vram_device_alloc(copying->device, bytes, VRAM_MEMORY_DEVICE, &copying->addr));
+    return way_good(first,
+                    vram_device_alloc(copying->device, bytes, VRAM_MEMORY_DEVICE, &copying->addr));
 }
 
 static void give_memory(struct copying *copying) {
@@ -249,6 +240,7 @@ static void measure_size(struct copying *copying, struct copy_size *size, double
         order[i] = i;
     }
     uint64_t end = ways_now() + (uint64_t)(seconds * 1e9), ns, seed = 1;
+    /* untaken: the time is over before so many samples */
     for (int round = 0; there && round < WAY_SAMPLES; round++) {
         shuffle(order, &seed);
         for (int turn = 0; turn < DIRECTIONS * COPY_WAYS; turn++) {
@@ -303,7 +295,7 @@ static bool round_batched(void *user, struct way *way, uint64_t *ns) {
         vram_transfer_batch(copying->queue, copying->list, copying->batch_count, NULL, &async);
     status = status == VRAM_OK ? vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT) : status;
     *ns = ways_now() - before;
-    return status_good(way, status);
+    return way_good(way, status);
 }
 
 static bool round_submitted(void *user, struct way *way, uint64_t *ns) {
@@ -316,12 +308,12 @@ static bool round_submitted(void *user, struct way *way, uint64_t *ns) {
     }
     status = status == VRAM_OK ? vram_queue_wait(copying->queue, VRAM_TIMEOUT_DEFAULT) : status;
     *ns = ways_now() - before;
-    return status_good(way, status);
+    return way_good(way, status);
 }
 
 /* Whether every small copy is where it belongs. */
 static bool batch_arrived(struct copying *copying, struct way *way) {
-    if (!status_good(way, vram_to_host(copying, copying->lock, copying->addr, copying->bytes))) {
+    if (!way_good(way, vram_to_host(copying, copying->lock, copying->addr, copying->bytes))) {
         return false;
     }
     for (uint32_t i = 0; i < copying->batch_count; i++) {
@@ -336,7 +328,7 @@ static bool batch_arrived(struct copying *copying, struct way *way) {
 static bool clear_device(struct copying *copying, struct way *way) {
     vram_status status = vram_queue_fill(copying->queue, copying->addr, 0, 4, copying->bytes);
     status = status == VRAM_OK ? vram_queue_wait(copying->queue, VRAM_TIMEOUT_DEFAULT) : status;
-    return status_good(way, status);
+    return way_good(way, status);
 }
 
 static bool make_list(struct copying *copying, struct way *way) {
@@ -397,7 +389,7 @@ static bool round_pool(void *user, struct way *way, uint64_t *ns) {
         status = status == VRAM_OK ? vram_free(addr, NULL) : status;
     }
     *ns = (ways_now() - before) / PAIRS_AT_ONCE;
-    return status_good(way, status);
+    return way_good(way, status);
 }
 
 static bool round_driver(void *user, struct way *way, uint64_t *ns) {
@@ -416,8 +408,8 @@ static void measure_pairs(struct copying *copying, struct copy_pair *pair, doubl
     pair->ways[PAIR_POOL].about = "vram_alloc and vram_free, in a pool of page-locked memory";
     pair->ways[PAIR_DRIVER].name = "driver";
     pair->ways[PAIR_DRIVER].about = copying->driver.pair_about;
-    if (status_good(&pair->ways[PAIR_POOL],
-                    vram_pool_create(copying->device, &pinned, &pairing.pool))) {
+    if (way_good(&pair->ways[PAIR_POOL],
+                 vram_pool_create(copying->device, &pinned, &pairing.pool))) {
         way_measure(&pair->ways[PAIR_POOL], round_pool, &pairing, seconds / 2);
         vram_pool_destroy(pairing.pool);
     }
@@ -429,6 +421,7 @@ static void measure_pairs(struct copying *copying, struct copy_pair *pair, doubl
 /* A byte, 4 KiB, times 16, to the largest, which may lie between two of these. */
 static void choose_sizes(struct copying *copying, uint64_t largest) {
     static const uint64_t sizes[] = {1, 4096, 65536, MIB, 16 * MIB, 256 * MIB, 1024 * MIB};
+    /* untaken: the last of them takes memory that few machines have */
     for (size_t i = 0; i < COPY_SIZES_MAX; i++) {
         uint64_t size = sizes[i] < largest ? sizes[i] : largest;
         copying->sizes[copying->size_count++].bytes = size;
@@ -444,7 +437,7 @@ static void choose_sizes(struct copying *copying, uint64_t largest) {
     uint64_t batch = (uint64_t)copying->batch_count * BATCH_BYTES;
     copying->most = batch > largest ? batch : largest;
     copying->pairs[copying->pair_count++].bytes = largest < MIB ? largest : MIB;
-    if (largest >= 64 * MIB) {
+    if (largest >= 64 * MIB) { /* untaken: the tests copy less */
         copying->pairs[copying->pair_count++].bytes = 64 * MIB;
     }
 }
@@ -468,6 +461,7 @@ static void measure(struct copying *copying, struct terminal *terminal, double s
 
 static uint32_t threads_here(void) {
     long count = sysconf(_SC_NPROCESSORS_ONLN);
+    /* untaken: how many there are is the machine's affair */
     return count < 1 ? 1 : count > THREADS_MOST ? THREADS_MOST : (uint32_t)count;
 }
 
@@ -528,6 +522,7 @@ int bench_copy(struct invocation *invocation, const struct target *target, uint6
         return EXIT_MISUSE;
     }
     bool gpu = target->info.kind == VRAM_DEVICE_GPU;
+    /* untaken: without --size it takes long */
     largest = largest != 0 ? largest : gpu ? 1024 * MIB : 64 * MIB;
     copying->threads = threads != 0 ? threads : threads_here();
     choose_sizes(copying, largest);

@@ -232,7 +232,7 @@ static bool round_double(void *user, struct way *way, uint64_t *ns) {
         frames->looped++;
     }
     *ns = (ways_now() - before) / ROUND_FRAMES;
-    return status == VRAM_OK || way_fail(way, status);
+    return way_good(way, status);
 }
 
 /* ------------------------------------------------------------------- balancing */
@@ -324,7 +324,7 @@ static double price_of_step(void) {
     volatile uint32_t kept = compute((uint32_t)before, SAMPLE); /* so that it is computed */
     (void)kept;
     uint64_t ns = ways_now() - before;
-    return ns > 0 ? (double)ns / SAMPLE : 1e-3;
+    return (double)(ns + 1) / SAMPLE; /* never 0, which it is divided by */
 }
 
 /* Makes kernel and host take as long as the longest part, in a few steps: more of either takes
@@ -335,6 +335,7 @@ static vram_status balance(struct frames *frames) {
     double goal = longest(frames);
     for (int i = 0; i < STEPS && status == VRAM_OK && !fits(frames->kernel_ns, goal); i++) {
         double wanted = frames->repeats * goal / frames->kernel_ns + 0.5;
+        /* untaken: as the clock has it */
         frames->repeats = wanted < 1 ? 1 : wanted < REPEATS_MAX ? (uint32_t)wanted : REPEATS_MAX;
         status = alone(frames, NULL, part_kernel, &frames->kernel_ns);
     }
@@ -363,7 +364,7 @@ static double overlap_share(const struct frames *frames) {
     if (!way_measured(&ways[DOUBLE])) {
         return -1;
     }
-    return share < 0 ? 0 : share > 1 ? 1 : share;
+    return share < 0 ? 0 : share > 1 ? 1 : share; /* untaken: as the clock has it */
 }
 
 static double loop_us(const struct frames *frames, uint64_t ns) {
@@ -472,6 +473,7 @@ static void close_all(struct frames *frames) {
 /* As many threads as there are processors, up to what memory keeps busy. */
 static uint32_t host_threads(void) {
     long found = sysconf(_SC_NPROCESSORS_ONLN);
+    /* untaken: how many there are is the machine's affair */
     return found < 1 ? 1 : found < THREADS_MOST ? (uint32_t)found : THREADS_MOST;
 }
 

@@ -81,7 +81,7 @@ static bool round_each(const struct launching *launching, struct way *way, bool 
     *ns = ways_now() - before;
     given = given == VRAM_OK ? other : given;
     status = status == VRAM_OK ? given : status;
-    return status == VRAM_OK || way_fail(way, status);
+    return way_good(way, status);
 }
 
 static bool round_pooled(void *user, struct way *way, uint64_t *ns) {
@@ -103,7 +103,7 @@ static bool round_kept(void *user, struct way *way, uint64_t *ns) {
         status = run_kernel(launching, launching->kept);
     }
     *ns = ways_now() - before;
-    return status == VRAM_OK || way_fail(way, status);
+    return way_good(way, status);
 }
 
 /* ------------------------------------------------------------------------ verb */

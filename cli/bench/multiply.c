@@ -62,7 +62,7 @@ static bool timed(struct way *way, vram_scheduler *scheduler, const vram_matmul 
     uint64_t before = ways_now();
     vram_status status = vram_matmul_run(scheduler, product);
     *ns = ways_now() - before;
-    return status == VRAM_OK || way_fail(way, status);
+    return way_good(way, status);
 }
 
 /* ------------------------------------------------------------------- the CPU's */
@@ -137,7 +137,7 @@ static bool round_from_driver(struct multiplying *m, struct way *way, uint64_t s
         (void)vram_device_free(m->device, at[i]);
     }
     *ns = ways_now() - before;
-    return status == VRAM_OK || way_fail(way, status);
+    return way_good(way, status);
 }
 
 static bool round_naive(void *user, struct way *way, uint64_t *ns) {
@@ -196,7 +196,7 @@ static bool round_cublas(void *user, struct way *way, uint64_t *ns) {
     }
     status = vram_queue_wait(m->queue, VRAM_TIMEOUT_DEFAULT);
     *ns = ways_now() - before;
-    return status == VRAM_OK || way_fail(way, status);
+    return way_good(way, status);
 }
 
 /* --------------------------------------------------------------------- batches */
@@ -206,7 +206,7 @@ static bool round_batch(void *user, struct way *way, uint64_t *ns) {
     uint64_t before = ways_now();
     vram_status status = vram_matmul_batch(m->scheduler, m->batch, BATCHED);
     *ns = ways_now() - before;
-    return status == VRAM_OK || way_fail(way, status);
+    return way_good(way, status);
 }
 
 static bool round_singles(void *user, struct way *way, uint64_t *ns) {
@@ -217,7 +217,7 @@ static bool round_singles(void *user, struct way *way, uint64_t *ns) {
         status = vram_matmul_run(m->scheduler, &m->batch[i]);
     }
     *ns = ways_now() - before;
-    return status == VRAM_OK || way_fail(way, status);
+    return way_good(way, status);
 }
 
 /* ------------------------------------------------------------------------ verb */
@@ -252,6 +252,7 @@ static void warm_up(struct multiplying *multiplying) {
    others in the caches. One that fails is not measured, whatever it came to before. */
 static void take_turn(struct multiplying *multiplying, way_fn *round, struct way *way) {
     uint64_t ns;
+    /* untaken: the time is over before so many samples */
     if (way->reason[0] != 0 || way->count == WAY_SAMPLES) {
         return;
     }

@@ -41,7 +41,7 @@ static bool round_of(struct searching *searching, struct way *way, vram_precisio
     uint64_t before = ways_now();
     vram_status status = vram_distance_run(searching->scheduler, &distance);
     *ns = ways_now() - before;
-    return status == VRAM_OK || way_fail(way, status);
+    return way_good(way, status);
 }
 
 static bool round_fp32(void *user, struct way *way, uint64_t *ns) {
@@ -92,7 +92,7 @@ static bool round_product(void *user, struct way *way, uint64_t *ns) {
     }
     *ns = ways_now() - before;
     whole(ns, all, distance->vectors);
-    return status == VRAM_OK || way_fail(way, status);
+    return way_good(way, status);
 }
 
 static struct way ways[WAYS] = {
@@ -107,15 +107,17 @@ static struct way ways[WAYS] = {
 static void share_out(struct searching *searching) {
     uint64_t queries = searching->distance.queries, vectors = searching->distance.vectors;
     uint64_t fit = PART_CPU / vectors, columns = PART_PRODUCT / queries;
+    /* untaken: parts are for corpora that take long */
     searching->cpu_queries = fit < 1 ? 1 : fit < queries ? fit : queries;
+    /* untaken: the same */
     searching->product_vectors = columns < 1 ? 1 : columns < vectors ? columns : vectors;
-    if (searching->cpu_queries < queries) {
+    if (searching->cpu_queries < queries) { /* untaken: the same */
         (void)snprintf(searching->about_cpu, sizeof searching->about_cpu,
                        "%s; measured with %llu of the queries", ways[ON_CPU].about,
                        (unsigned long long)searching->cpu_queries);
         ways[ON_CPU].about = searching->about_cpu;
     }
-    if (searching->product_vectors < vectors) {
+    if (searching->product_vectors < vectors) { /* untaken: the same */
         (void)snprintf(searching->about_product, sizeof searching->about_product,
                        "%s; measured with %llu vectors", ways[PRODUCT].about,
                        (unsigned long long)searching->product_vectors);

@@ -61,7 +61,7 @@ static bool round_pairs(void *user, struct way *way, uint64_t *ns) {
         }
     }
     *ns = ways_now() - before;
-    return status == VRAM_OK || way_fail(way, status);
+    return way_good(way, status);
 }
 
 static vram_status make_pool(struct tracking *tracking, bool on, bool stacks) {
@@ -105,11 +105,11 @@ static bool measure_way(struct tracking *tracking, uint32_t i, double seconds) {
 
 /* The same while a trace is written, to a file that goes again. */
 static bool measure_traced(struct tracking *tracking, double seconds) {
-    const char *folder = environment_get("TMPDIR");
+    const char *asked = environment_get("TMPDIR"), *folder = asked && *asked ? asked : "/tmp";
     char path[256];
     vram_trace *trace;
     vram_trace_options options = {.size = sizeof options, .path = path, .ring_bytes = 1 << 20};
-    snprintf(path, sizeof path, "%.200s/vram-bench-XXXXXX", folder && *folder ? folder : "/tmp");
+    snprintf(path, sizeof path, "%.200s/vram-bench-XXXXXX", folder);
     int file = mkstemp(path);
     if (file < 0) {
         snprintf(ways[TRACED].reason, sizeof ways[TRACED].reason, "cannot create a file at %.200s",

@@ -23,6 +23,10 @@ bool way_fail(struct way *way, vram_status status) {
     return false;
 }
 
+bool way_good(struct way *way, vram_status status) {
+    return status == VRAM_OK ? true : way_fail(way, status);
+}
+
 bool way_differs(struct way *way, const char *format, ...) {
     va_list list;
     va_start(list, format);
@@ -61,6 +65,7 @@ void way_measure(struct way *way, way_fn *round, void *user, double seconds) {
     if (!round(user, way, &ns)) {
         return;
     }
+    /* untaken: the time is over before so many samples */
     while (way->count < WAY_SAMPLES && (ways_now() < end || way->count < WAY_ROUNDS_LEAST)) {
         if (!round(user, way, &ns)) {
             way->count = 0;

@@ -28,6 +28,9 @@ uint64_t ways_now(void);
 /* Notes why a way cannot be measured: the record's text, or the status's. Returns false. */
 bool way_fail(struct way *way, vram_status status);
 
+/* The same where it may have succeeded: whether it has. */
+bool way_good(struct way *way, vram_status status);
+
 /* The same for contents that differ. */
 bool way_differs(struct way *way, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool ways_differ(const struct way *ways, uint32_t count);

@@ -126,6 +126,35 @@ def goals(places):
     assert "goals" not in start(*places, {}, arguments).stdout
 
 
+INSTEAD = "the backend's copies are used instead of the driver's: "
+# What the driver does not do from its n-th call on, and what is said of it.
+REFUSALS = (
+    ("copy", "cuInit:2", INSTEAD + "cuInit failed with CUDA error 1"),
+    ("copy", "cuDeviceGet:3", INSTEAD + "cuDeviceGet failed with CUDA error 1"),
+    ("copy", "cuDevicePrimaryCtxRetain:2", INSTEAD + "cuDevicePrimaryCtxRetain failed with CUDA error 1"),
+    ("copy", "cuCtxPushCurrent:2", "cannot open the device: cuCtxPushCurrent: "),
+    ("copy", "cuMemcpyHtoDAsync:3", " cuMemcpyHtoDAsync failed with CUDA error 1\n"),
+    ("copy", "cuMemcpyDtoHAsync:2", " cuMemcpyDtoHAsync failed with CUDA error 1\n"),
+    ("copy", "cuMemHostAlloc:2", "\ndriver   cuMemHostAlloc failed with CUDA error 1\n"),
+    ("copy", "cuMemFreeHost:1", "\ndriver   cuMemFreeHost failed with CUDA error 1\n"),
+    ("copy", "cuStreamSynchronize:1", " cuStreamSynchronize failed with CUDA error 1\n"),
+    ("alloc", "cuInit:2", "\ncudaMalloc       cuInit failed with CUDA error 1\n"),
+    ("alloc", "cuDeviceGet:3", "\ncudaMalloc       cuDeviceGet failed with CUDA error 1\n"),
+    ("alloc", "cuDevicePrimaryCtxRetain:2", "\ncudaMalloc       cuDevicePrimaryCtxRetain failed with CUDA error 1\n"),
+    ("alloc", "cuCtxPushCurrent:2", "\ncudaMalloc       cuCtxSetCurrent failed with CUDA error 1\n"),
+    ("alloc", "cuStreamCreateWithPriority:3", "\ncudaMalloc       cuStreamCreate failed with CUDA error 1\n"),
+)
+
+
+def refusals(places):
+    """`vram bench` says what the driver does not do, and measures the rest."""
+    for verb, call, said in REFUSALS:
+        size = ["--size", "4K"] if verb == "copy" else []
+        arguments = ["bench", verb, "--backend", "cuda", "--seconds", "0.01", *size]
+        result = start(*places, {"FAKE_CUDA_FAIL": f"{call}:1:forever"}, arguments)
+        assert result.returncode in (0, 2) and said in result.stdout + result.stderr, (verb, call, result)
+
+
 def main(binary, fakes, lavapipe):
     places, failed, skipped = (binary, fakes, lavapipe), 0, 0
     for case in CASES:
@@ -134,12 +163,13 @@ def main(binary, fakes, lavapipe):
         skipped += wrong is None
         if wrong:
             print(f"FAILED {case[0]}", *wrong, sep="\n")
-    try:
-        goals(places)
-    except AssertionError as error:
-        failed += 1
-        print(f"FAILED goals: {error}")
-    print(f"{len(CASES) + 1 - failed - skipped} passed, {failed} failed, {skipped} skipped")
+    for test in (goals, refusals):
+        try:
+            test(places)
+        except AssertionError as error:
+            failed += 1
+            print(f"FAILED {test.__name__}: {error}")
+    print(f"{len(CASES) + 2 - failed - skipped} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
 

@@ -161,9 +161,19 @@ FAILING(vram_scheduler_create, (vram_pool * a, const vram_scheduler_options *b, 
         (a, b, c))
 FAILING(vram_scheduler_calibrate, (vram_scheduler * a, vram_calibration *b), (a, b))
 FAILING(vram_scheduler_stats_get, (vram_scheduler * a, vram_scheduler_stats *b), (a, b))
-FAILING(vram_matmul_run, (vram_scheduler * a, const vram_matmul *b), (a, b))
-FAILING(vram_matmul_batch, (vram_scheduler * a, const vram_matmul *b, size_t c), (a, b, c))
-FAILING(vram_distance_run, (vram_scheduler * a, const vram_distance *b), (a, b))
+/* Nobody looks at the products: where calls are counted, none is made. */
+#define IDLE(name, parameters, arguments)                                                          \
+    vram_status __real_##name parameters;                                                          \
+    vram_status __wrap_##name parameters;                                                          \
+    vram_status __wrap_##name parameters {                                                         \
+        if (failing_strikes(#name, __builtin_return_address(0))) {                                 \
+            return failing_status(#name);                                                          \
+        }                                                                                          \
+        return getenv("FAIL_REPORT") != NULL ? VRAM_OK : __real_##name arguments;                  \
+    }
+IDLE(vram_matmul_run, (vram_scheduler * a, const vram_matmul *b), (a, b))
+IDLE(vram_matmul_batch, (vram_scheduler * a, const vram_matmul *b, size_t c), (a, b, c))
+IDLE(vram_distance_run, (vram_scheduler * a, const vram_distance *b), (a, b))
 
 FAILING(vram_trace_begin, (vram_context * a, const vram_trace_options *b, vram_trace **c),
         (a, b, c))
