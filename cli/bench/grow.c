@@ -126,7 +126,10 @@ static bool round_apart(struct growth *growth, struct way *way, enum scene scene
     status = set_scene(growth, pool, scene, &addr);
     bool good = status == VRAM_OK ? grow(growth, way, addr, ns) : way_fail(way, status);
     status = vram_pool_destroy(pool);
-    return good ? way_good(way, status) : false;
+    if (!good) {
+        return false;
+    }
+    return way_good(way, status);
 }
 
 static bool round_cached(void *user, struct way *way, uint64_t *ns) {
@@ -178,7 +181,10 @@ static bool round_by_copy(struct growth *growth, struct way *way, bool pooled, u
     *ns = now(growth) - before;
     bool good = status == VRAM_OK ? mark_is_there(growth, way, fresh) : way_fail(way, status);
     status = fresh ? give(growth, pooled, fresh) : VRAM_OK;
-    return good ? way_good(way, status) : false;
+    if (!good) {
+        return false;
+    }
+    return way_good(way, status);
 }
 
 static bool round_copy(void *user, struct way *way, uint64_t *ns) {

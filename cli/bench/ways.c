@@ -24,7 +24,10 @@ bool way_fail(struct way *way, vram_status status) {
 }
 
 bool way_good(struct way *way, vram_status status) {
-    return status == VRAM_OK ? true : way_fail(way, status);
+    if (status != VRAM_OK) {
+        return way_fail(way, status);
+    }
+    return true;
 }
 
 bool way_differs(struct way *way, const char *format, ...) {

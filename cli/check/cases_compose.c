@@ -93,7 +93,10 @@ static bool step(struct compose *compose) {
         vram_queue *queue = check_random(check, 2) ? compose->queue : compose->second;
         uint64_t bytes = 512 + check_random(check, most);
         /* untaken: no seed of a usual run has taken so many more than it has given */
-        return compose->stock.count > 40 ? true : compose_take(compose, bytes, queue);
+        if (compose->stock.count > 40) {
+            return true;
+        }
+        return compose_take(compose, bytes, queue);
     }
     return compose_give(compose);
 }

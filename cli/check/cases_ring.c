@@ -220,7 +220,10 @@ static bool copies(struct check *check) {
     CHECK_STOCK(check, device, NULL, &stock);
     CHECK_TRY(copies_with(check, &stock, VRAM_RING_SYNC));
     CHECK_TRY(copies_with(check, &stock, VRAM_RING_ASYNC));
-    return check->target->quick ? true : copies_with(check, &stock, VRAM_RING_DMA_POLLING);
+    if (check->target->quick) {
+        return true;
+    }
+    return copies_with(check, &stock, VRAM_RING_DMA_POLLING);
 }
 
 /* A full ring refuses, and loses nothing; what was stopped takes no more. */
@@ -363,8 +366,10 @@ static bool kernel(struct check *check) {
     CHECK_TRY(kernel_with(check, &stock, queue, loaded, VRAM_RING_SYNC));
     CHECK_TRY(kernel_with(check, &stock, queue, loaded, VRAM_RING_ASYNC));
     CHECK_TRY(kernel_with(check, &stock, queue, loaded, VRAM_RING_DIRECT));
-    return check->target->quick ? true
-                                : kernel_with(check, &stock, queue, loaded, VRAM_RING_DMA_POLLING);
+    if (check->target->quick) {
+        return true;
+    }
+    return kernel_with(check, &stock, queue, loaded, VRAM_RING_DMA_POLLING);
 }
 
 /* -------------------------------------------- a kernel in the device's own language */

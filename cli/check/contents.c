@@ -27,10 +27,12 @@ static uint64_t first_difference(const uint8_t *left, const uint8_t *right, uint
 bool check_same_at(struct check *check, const uint8_t *found, const uint8_t *expected,
                    uint64_t bytes, struct check_place place) {
     uint64_t at = first_difference(found, expected, bytes);
-    return at == bytes ? true
-                       : check_fail(check, place, "byte %llu of %llu is 0x%02x, expected 0x%02x",
-                                    (unsigned long long)at, (unsigned long long)bytes, found[at],
-                                    expected[at]);
+    if (at != bytes) {
+        return check_fail(check, place, "byte %llu of %llu is 0x%02x, expected 0x%02x",
+                          (unsigned long long)at, (unsigned long long)bytes, found[at],
+                          expected[at]);
+    }
+    return true;
 }
 
 /* Keeps (4), as far as the device still answers. */

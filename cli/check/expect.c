@@ -47,7 +47,7 @@ static bool record_matches(struct check *check, vram_status status, struct check
                       vram_status_name(status), vram_status_name(recorded));
 }
 
-static bool errored(struct check *check, vram_status status, struct check_place place,
+static void errored(struct check *check, vram_status status, struct check_place place,
                     const char *wanted) {
     const vram_error *error = vram_error_get();
     char text[400];
@@ -59,7 +59,6 @@ static bool errored(struct check *check, vram_status status, struct check_place 
         snprintf(text, sizeof text, "%s%s", wanted, vram_status_name(status));
     }
     record(check, CHECK_ERRORED, status, place, text);
-    return false;
 }
 
 /* The most used of all: a call that nothing but a fault may make fail. */
@@ -67,7 +66,10 @@ bool check_ok(struct check *check, vram_status status, struct check_place place)
     if (status == VRAM_OK) {
         return true;
     }
-    return record_matches(check, status, place) ? errored(check, status, place, "") : false;
+    if (record_matches(check, status, place)) {
+        errored(check, status, place, "");
+    }
+    return false;
 }
 
 /* A call that should have failed and did not is FAILED; one that failed otherwise is ERRORED. */
@@ -79,7 +81,10 @@ static bool unexpected(struct check *check, vram_status status, const char *want
         return check_fail(check, place, "succeeded, expected %s", wanted);
     }
     snprintf(text, sizeof text, "expected %s, got ", wanted);
-    return record_matches(check, status, place) ? errored(check, status, place, text) : false;
+    if (record_matches(check, status, place)) {
+        errored(check, status, place, text);
+    }
+    return false;
 }
 
 bool check_status(struct check *check, vram_status status, vram_status expected,
@@ -107,13 +112,18 @@ bool check_exhausted(struct check *check, vram_status status, struct check_place
 }
 
 bool(check_that)(struct check *check, bool holds, struct check_place place) {
-    return holds ? true : check_fail(check, place, "does not hold");
+    if (!holds) {
+        return check_fail(check, place, "does not hold");
+    }
+    return true;
 }
 
 bool check_equal(struct check *check, uint64_t left, uint64_t right, struct check_place place) {
-    return left == right ? true
-                         : check_fail(check, place, "%llu is not %llu", (unsigned long long)left,
-                                      (unsigned long long)right);
+    if (left != right) {
+        return check_fail(check, place, "%llu is not %llu", (unsigned long long)left,
+                          (unsigned long long)right);
+    }
+    return true;
 }
 
 bool(check_fail)(struct check *check, struct check_place place, const char *format, ...) {
@@ -166,13 +176,17 @@ static const char *cap_name(uint32_t cap) {
 }
 
 bool check_needs(struct check *check, uint32_t cap) {
-    return check_has(check, cap) ? true : check_skip(check, "the device lacks %s", cap_name(cap));
+    if (!check_has(check, cap)) {
+        return check_skip(check, "the device lacks %s", cap_name(cap));
+    }
+    return true;
 }
 
 bool check_needs_own_memory(struct check *check) {
-    return check_has(check, VRAM_CAP_INTEGRATED)
-               ? check_skip(check, "the device shares its memory with the host")
-               : true;
+    if (check_has(check, VRAM_CAP_INTEGRATED)) {
+        return check_skip(check, "the device shares its memory with the host");
+    }
+    return true;
 }
 
 static bool option_is_on(const char *name) {
@@ -201,5 +215,8 @@ uint64_t check_block_bytes(uint64_t size) {
 }
 
 bool check_needs_pools(struct check *check) {
-    return check_pools() ? true : check_skip(check, "pooling is off (option pool)");
+    if (!check_pools()) {
+        return check_skip(check, "pooling is off (option pool)");
+    }
+    return true;
 }

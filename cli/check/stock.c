@@ -120,13 +120,13 @@ static bool compare_contents(struct check *check, struct check_stock *stock, boo
     for (uint32_t i = 0; i < stock->count; i++) {
         vram_status status = read_mark(&stock->blocks[i], found + (size_t)i * 2 * EDGE);
         if (status != VRAM_OK) {
-            return silent ? true : check_ok(check, status, place);
+            return silent || check_ok(check, status, place); /* untaken: it is not OK */
         }
     }
     for (uint32_t i = 0; i < stock->count; i++) {
         vram_status status = vram_queue_wait(stock->blocks[i].queue, CHECK_DEADLINE_NS);
         if (status != VRAM_OK) {
-            return silent ? true : check_ok(check, status, place);
+            return silent || check_ok(check, status, place); /* untaken: it is not OK */
         }
         CHECK_TRY(mark_is_there(check, &stock->blocks[i], found + (size_t)i * 2 * EDGE, place));
     }
@@ -197,11 +197,11 @@ static bool no_more_held(struct check *check, struct check_stock *stock, uint64_
                          struct check_place place) {
     vram_pool_stats stats;
     CHECK_TRY(check_stats(check, stock->pool, &stats));
-    return stats.reserved_bytes <= reserved
-               ? true
-               : check_fail(check, place,
-                            "the pool holds %llu bytes after a failure, %llu before it",
-                            (unsigned long long)stats.reserved_bytes, (unsigned long long)reserved);
+    if (stats.reserved_bytes > reserved) {
+        return check_fail(check, place, "the pool holds %llu bytes after a failure, %llu before it",
+                          (unsigned long long)stats.reserved_bytes, (unsigned long long)reserved);
+    }
+    return true;
 }
 
 bool check_adopt_at(struct check *check, struct check_stock *stock, uint64_t size,
@@ -211,7 +211,10 @@ bool check_adopt_at(struct check *check, struct check_stock *stock, uint64_t siz
     *block = (struct check_block){addr, size, queue, 0xB10C0000u + ++stock->last_mark};
     stock->requested_bytes += size;
     CHECK_TRY(compare_block(check, stock, block, place));
-    return stock->foreign ? true : check_ok(check, write_mark(block), place);
+    if (stock->foreign) {
+        return true;
+    }
+    return check_ok(check, write_mark(block), place);
 }
 
 bool check_take_at(struct check *check, struct check_stock *stock, uint64_t size, vram_queue *queue,

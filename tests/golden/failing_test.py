@@ -17,6 +17,11 @@ import tempfile
 BENCH = (
     # What is freed at the end; figures that are unknown then.
     (["alloc", "--live", "10"], 10, ("vram_free", "vram_pool_stats_get", "vram_memory_info_get")),
+    (["alloc", "--pattern", "burst"], 20, ("vram_free", "vram_pool_stats_get", "vram_memory_info_get")),
+    (["alloc", "--pattern", "mixed", "--live", "10"], 20, (
+        "vram_free", "vram_device_free", "vram_pool_stats_get", "vram_memory_info_get")),
+    (["alloc", "--pattern", "handover", "--threads", "2"], 20, (
+        "vram_free", "vram_device_free", "vram_pool_stats_get", "vram_memory_info_get")),
     (["grow", "--from", "1M", "--to", "2M"], 3, ()),
     (["launch"], 3, ()),
     # Page-locked memory that is not to be had is said to be missing; what is freed at the end.
@@ -102,6 +107,8 @@ def soak(program):
     text = result.stdout
     if result.returncode != 1 or name is None or "planted in vram_" not in text or "FAILED" not in text:
         raise Failure(f"{arguments}: exit code {result.returncode}, {name} failed:\n{text}{result.stderr}")
+    for place in (1, 3, 4):  # the device, the pool and the queues; without them it does not begin
+        judge(program, ["stress", "soak", "--seconds", "1"], (), place=place)
 
 
 def main(program, every=""):

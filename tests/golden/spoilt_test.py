@@ -201,6 +201,17 @@ def soaked(program):
             assert result.returncode == 1 and result.stdout.endswith("\nFAILED\n"), (spoil, result)
 
 
+def refused(program):
+    """What cannot begin, or cannot be written, is said with exit code 2."""
+    result = run_verb(program, "", "stress", "pressure", VRAM_SIM="memory=1G,others=600M")
+    assert result.returncode == 2 and result.stderr.count("\n") == 1, result
+    result = run_verb(program, "", "bench", "readback", "--size", "9G")
+    assert result.returncode == 2 and "a frame must have 4096 bytes to 8 GiB" in result.stderr, result
+    result = run_verb(program, "", "bench", "track", "--seconds", "0.01", TMPDIR="/nonexistent")
+    assert result.returncode == 0 and "\ntraced   cannot create a file at /nonexistent/vram-bench-" in result.stdout, (
+        result)
+
+
 def nothing(program):
     result = run(program, "")
     assert result.returncode == 0 and result.stdout.endswith("nothing left: 0 bytes held\n")
@@ -208,7 +219,7 @@ def nothing(program):
 
 def main(program):
     failed = 0
-    tests = (contents, leak, named, isolated, isolated_json, noticed, surroundings, moved, counted, soaked, nothing)
+    tests = (contents, leak, named, isolated, isolated_json, noticed, surroundings, moved, counted, soaked, refused, nothing)
     for test in tests:
         try:
             test(program)
