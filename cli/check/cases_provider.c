@@ -32,7 +32,7 @@ struct source {
 
 static vram_status give(void *user, uint64_t bytes, vram_addr *addr) {
     struct source *source = user;
-    /* untaken: a pool that asks for nothing, for parts of granules, or for more than it was given */
+    /* untaken: a pool that asks for nothing, for parts of granules, or for too many */
     if (bytes == 0 || bytes % source->granule != 0 || source->count == GIVEN_MAX) {
         source->confused = true;
         return VRAM_ERR_INVALID;
