@@ -264,7 +264,7 @@ static vram_status lease_start(struct vr_lease *lease) {
     vram_status status = account_enter(lease);
     bool entered = status == VRAM_OK, begun = false;
     if (entered) {
-        status = vr_lease_connect(lease, false, vr_deadline_in(VR_LEASE_BROKER_NS));
+        status = vr_lease_connect(lease, false, vr_deadline_in(vr_lease_broker_ns));
     }
     if (status == VRAM_OK && (status = lease_begin(lease)) == VRAM_OK) {
         begun = true;

@@ -17,6 +17,8 @@
 
 #include <string.h>
 
+uint64_t vr_lease_broker_ns = UINT64_C(3000000000);
+
 #define RETRY_NS UINT64_C(1000000000) /* longest wait at a time */
 #define AGAIN_NS UINT64_C(2000000)    /* between two tries */
 

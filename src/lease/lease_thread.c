@@ -149,7 +149,7 @@ static void thread_pause(struct vr_lease *lease, uint64_t ns) {
 static void connection_renew(struct vr_lease *lease) {
     uint64_t pause = PAUSE_NS;
     while (!thread_must_stop(lease) &&
-           vr_lease_connect(lease, true, vr_deadline_in(VR_LEASE_BROKER_NS)) != VRAM_OK) {
+           vr_lease_connect(lease, true, vr_deadline_in(vr_lease_broker_ns)) != VRAM_OK) {
         vr_log(VRAM_LOG_WARN, "no broker of leases can be reached: %s", vr_error_get()->text);
         thread_pause(lease, pause);
         pause = pause < PAUSE_MOST_NS / 2 ? pause * 2 : PAUSE_MOST_NS;
