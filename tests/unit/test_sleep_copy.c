@@ -168,7 +168,7 @@ static void a_copy_that_fails_changes_nothing(void **state) {
         uint64_t nth = 1;
         assert_ok(vram_option_set("staging_threads", (const char[]){(char)('0' + threads), 0}));
         while (stays_awake(nth)) {
-            nth++;
+            nth += FAULT_STEP;
         }
         assert_true(nth > 4);
     }
