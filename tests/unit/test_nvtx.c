@@ -8,6 +8,7 @@
 #include "fake/fake_nvtx.h"
 #include "unit/assert_ok.h"
 #include "unit/cuda_world.h"
+#include "unit/race_rounds.h"
 #include "unit/whole_device.h"
 #include "vram/pool.h"
 #include "vram/vram.h"
@@ -197,7 +198,7 @@ static void other_pools_are_not_announced(void **state) {
 static void *storm(void *given) {
     struct stage *stage = given;
     vram_addr addrs[8] = {0};
-    for (unsigned i = 0; i < 2000; i++) {
+    for (unsigned i = 0; i < race_rounds(2000); i++) {
         vram_addr *addr = &addrs[i * 7 % 8];
         if (*addr) {
             vram_free(*addr, NULL);

@@ -7,6 +7,7 @@
 #include "byte_units.h"
 #include "unit/child.h"
 #include "unit/device_world.h"
+#include "unit/race_rounds.h"
 #include "unit/stats_of.h"
 #include "unit/whole_device.h"
 #include "vram/pool.h"
@@ -54,14 +55,13 @@ static bool was_stolen(struct thief *thief, vram_addr addr) {
 /* Another thread frees every block a second time, at any moment. It may win the race for a block
    that is being freed; it must never get one at another address. */
 static void second_frees_hit_no_other_block(void **state) {
-    enum { ROUNDS = 20000 };
     (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
     struct thief thief = {.pool = pool_of(&rig, NULL), .queue = rig.queue};
     vram_addr kept, addr;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, steal, &thief), 0);
-    for (unsigned round = 0; round < ROUNDS; round++) {
+    for (unsigned round = 0; round < race_rounds(20000); round++) {
         /* Records wander between sizes when what is free is drained and cut anew. */
         uint64_t size = 512 + (uint64_t)(round * 2654435761u >> 20) * 64;
         assert_ok(vram_alloc(thief.pool, size, rig.queue, &addr));

@@ -6,6 +6,7 @@
 #include "byte_units.h"
 #include "core/limit/tag.h"
 #include "unit/device_world.h"
+#include "unit/race_rounds.h"
 #include "unit/stats_of.h"
 #include "vram/limits.h"
 
@@ -504,7 +505,7 @@ static void *work(void *argument) {
     struct worker *worker = argument;
     vram_addr held[32] = {0};
     char name[32];
-    for (int i = 0; i < 1500; i++) {
+    for (unsigned i = 0; i < race_rounds(1500); i++) {
         worker->seed = worker->seed * 1664525 + 1013904223;
         unsigned slot = (worker->seed >> 8) % 32;
         vram_free(held[slot], worker->queue);
