@@ -7,6 +7,7 @@
  * LEASE_ROUNDS is how many leases, revocations and kills there are; `ctest -C Long` has 10,000.
  */
 #include "lease_world.h"
+#include "race_rounds.h"
 
 #include "lease/broker.h"
 
@@ -335,7 +336,7 @@ static void storm_check(void) {
 
 static uint64_t rounds_wanted(void) {
     const char *text = getenv("LEASE_ROUNDS");
-    return text ? strtoull(text, NULL, 10) : 300;
+    return text ? strtoull(text, NULL, 10) : race_rounds(300);
 }
 
 static void on_sim(void **state) {
