@@ -13,6 +13,7 @@ struct scanner {
     struct place *place;
     vram_kernel *kernel;
     vram_addr counter; /* 8 bytes on the device */
+    uint64_t count;    /* its copy, which may arrive after a wait that failed */
 };
 
 /* --------------------------------------------------------------------- kernel */
@@ -132,16 +133,16 @@ vram_status scanner_look(struct scanner *scanner, uint32_t queue, vram_addr addr
 
 vram_status scanner_read(struct scanner *scanner, uint64_t *wrong_bytes) {
     vram_queue *queue = scanner->place->queues[0];
-    uint64_t count = 0;
     vram_status status = place_wait(scanner->place, UINT64_MAX);
     if (status == VRAM_OK) {
-        status = vram_queue_download(queue, &count, scanner->counter, sizeof count);
+        status =
+            vram_queue_download(queue, &scanner->count, scanner->counter, sizeof scanner->count);
     }
     if (status == VRAM_OK) {
         status = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
     }
     if (status == VRAM_OK) {
-        *wrong_bytes = count;
+        *wrong_bytes = scanner->count;
     }
     return status;
 }

@@ -243,15 +243,11 @@ vram_status vr_name_withdraw(struct vr_share *share) {
 
 /* ------------------------------------------------------------------- finding */
 
-vram_status vram_share_open_name(vram_device *device, const char *name,
-                                 const vram_share_options *options, vram_share **share) {
-    VR_CALL;
+static vram_status open_name(vram_device *device, const char *name,
+                             const vram_share_options *options, vram_share **share) {
     vram_share_options taken;
     char dir[VR_RUNTIME_DIR_MAX], path[PATH_BYTES];
     struct name_file file;
-    if (!share) {
-        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the share is NULL");
-    }
     vram_status status = name_check(name);
     if (status != VRAM_OK || (status = vr_share_options_read(options, &taken)) != VRAM_OK ||
         (status = vr_share_dir(&taken, false, dir)) != VRAM_OK) {
@@ -267,6 +263,22 @@ vram_status vram_share_open_name(vram_device *device, const char *name,
         return vr_fail(VRAM_ERR_INVALID, "nothing is published as %s in %s", name, dir);
     }
     return vr_share_open_token(device, &file.token, &taken, file.version, share);
+}
+
+/* The handle is looked at first, so that its answer does not depend on files. */
+vram_status vram_share_open_name(vram_device *device, const char *name,
+                                 const vram_share_options *options, vram_share **share) {
+    VR_CALL;
+    void *entered;
+    if (!share) {
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the share is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_DEVICE, device, &entered);
+    if (status == VRAM_OK) {
+        status = open_name(device, name, options, share);
+        vr_leave(entered);
+    }
+    return status;
 }
 
 /* The list that is being made. */

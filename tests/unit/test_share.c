@@ -755,6 +755,8 @@ static void null_is_refused(void **state) {
     assert_int_equal(vram_share_open(world.device, NULL, NULL, &share), VRAM_ERR_INVALID);
     assert_int_equal(vram_share_open(world.device, &token, NULL, NULL), VRAM_ERR_INVALID);
     assert_int_equal(vram_share_open_name(NULL, "x", NULL, &share), VRAM_ERR_INVALID);
+    vram_share_options nowhere = {.size = sizeof nowhere, .dir = "/dev/null/shares"};
+    assert_int_equal(vram_share_open_name(NULL, "x", &nowhere, &share), VRAM_ERR_INVALID);
     assert_int_equal(vram_share_open_name(world.device, "x", NULL, NULL), VRAM_ERR_INVALID);
     assert_int_equal(vram_share_parts_get(NULL, 0, 0, &part), VRAM_ERR_INVALID);
     assert_int_equal(vram_share_parts_get(NULL, 0, 0, NULL), VRAM_ERR_INVALID);
