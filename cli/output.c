@@ -53,11 +53,32 @@ FILE *output_create(const char *path) {
     return file;
 }
 
+static bool cut; /* output_cut was called */
+
+void *output_alloc(size_t count, size_t bytes) {
+    void *memory = calloc(count, bytes);
+    if (memory == NULL) {
+        output_cut();
+    }
+    return memory;
+}
+
+void output_cut(void) {
+    if (!cut) {
+        say_error("out of host memory: what is written lacks a part");
+    }
+    cut = true;
+}
+
+bool output_is_whole(void) {
+    return !cut;
+}
+
 bool output_finish(void) {
     bool failed = ferror(stdout) != 0;
     errno = 0;
     if (fclose(stdout) == 0 && !failed) {
-        return true;
+        return output_is_whole();
     }
     say_error("cannot write to standard output%s%s", errno != 0 ? ": " : "",
               errno != 0 ? strerror(errno) : "");

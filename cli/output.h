@@ -25,8 +25,18 @@ void output_start(void);
 /* In a child that becomes another program: gives it SIGXFSZ as this command found it. */
 void output_start_program(void);
 
-/* Flushes stdout. False after one line on stderr when any of it could not be written. */
+/* Flushes stdout. False after one line on stderr when any of it could not be written or made. */
 bool output_finish(void);
+
+/* Zeroed memory for what is about to be written. NULL after output_cut. */
+void *output_alloc(size_t count, size_t bytes);
+
+/* Host memory ran out, and what is written lacks a part: says so, once, on stderr. The command goes
+   on, and output_finish fails. */
+void output_cut(void);
+
+/* False after output_cut. */
+bool output_is_whole(void);
 
 /* One line on stderr: "vram: ...". Format without a line break. */
 void say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -3,6 +3,7 @@
  * against.c: see against.h.
  */
 #include "against.h"
+#include "output.h"
 
 #include <vram/vram.h>
 
@@ -132,15 +133,19 @@ static struct change *change_find(struct changes *changes, const char *name) {
 enum { SITES_MAX = 1000 }; /* of each trace, those with the most */
 
 static void changes_find(const struct against *against, struct changes *changes) {
-    *changes = (struct changes){.now = calloc(SITES_MAX, sizeof(struct site)),
-                                .before = calloc(SITES_MAX, sizeof(struct site)),
-                                .all = calloc((size_t)2 * SITES_MAX, sizeof(struct change))};
+    *changes = (struct changes){.now = output_alloc(SITES_MAX, sizeof(struct site)),
+                                .before = output_alloc(SITES_MAX, sizeof(struct site)),
+                                .all = output_alloc((size_t)2 * SITES_MAX, sizeof(struct change))};
     if (changes->now == NULL || changes->before == NULL || changes->all == NULL) {
         return;
     }
-    size_t now = sites_find(against->now, against->now_input, false, changes->now, SITES_MAX);
-    size_t before =
-        sites_find(against->before, against->before_input, false, changes->before, SITES_MAX);
+    size_t now, before;
+    if (!sites_find(against->now, against->now_input, false, changes->now, SITES_MAX, &now) ||
+        !sites_find(against->before, against->before_input, false, changes->before, SITES_MAX,
+                    &before)) {
+        output_cut();
+        return;
+    }
     for (size_t i = 0; i < now; i++) {
         change_find(changes, changes->now[i].name)->now = changes->now[i].bytes;
     }

@@ -114,7 +114,7 @@ bool report_write_folded(const struct report_view *view, enum folded_weight weig
     const struct history_group **groups = report_order(view->history, order, &count);
     struct folded *lines = calloc(count + 1, sizeof *lines);
     char *text = malloc(STACK_TEXT_MAX);
-    bool good = (groups != NULL || count == 0) && lines != NULL && text != NULL;
+    bool good = groups != NULL && lines != NULL && text != NULL;
     for (; good && made < count; made += good) {
         report_stack(view, groups[made], text, STACK_TEXT_MAX);
         text_sanitize(text);

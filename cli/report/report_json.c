@@ -289,7 +289,7 @@ static void write_growth(const struct report_view *view, struct json_out *json) 
 }
 
 static void write_story(const struct report_view *view, struct json_out *json) {
-    struct story *story = malloc(sizeof *story);
+    struct story *story = output_alloc(1, sizeof *story);
     json_array_begin(json, "story");
     if (story != NULL) {
         story_tell(story, view->history, view->input);

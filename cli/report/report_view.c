@@ -4,6 +4,7 @@
  * folded.c and report_json.c have the rest.
  */
 #include "report_view.h"
+#include "output.h"
 #include "story.h"
 
 #include <inttypes.h>
@@ -38,7 +39,7 @@ static int compare_groups(const void *one, const void *other) {
 
 const struct history_group **report_order(const struct history *history, enum report_order order,
                                           size_t *count) {
-    const struct history_group **list = calloc(history->group_count + 1, sizeof(void *));
+    const struct history_group **list = output_alloc(history->group_count + 1, sizeof(void *));
     *count = 0;
     for (size_t i = 0; list != NULL && i < history->group_count; i++) {
         if (count_of(&history->groups[i], order) > 0) {
@@ -60,7 +61,7 @@ static int compare_blocks(const void *one, const void *other) {
 }
 
 const struct history_block **report_blocks(const struct history *history, size_t *count) {
-    const struct history_block **list = calloc((size_t)history->block_slots + 1, sizeof(void *));
+    const struct history_block **list = output_alloc((size_t)history->block_slots + 1, sizeof(void *));
     *count = 0;
     for (size_t i = 0; list != NULL && i < history->block_slots; i++) {
         if (history->used[i]) {
@@ -157,7 +158,7 @@ static size_t sum_tags(struct tag_sum *sums, size_t count) {
 static void print_tags(const struct report_view *view, enum report_order order, uint64_t whole) {
     size_t count, tags = 0;
     const struct history_group **groups = report_order(view->history, order, &count);
-    struct tag_sum *sums = calloc(count + 1, sizeof *sums);
+    struct tag_sum *sums = output_alloc(count + 1, sizeof *sums);
     for (size_t i = 0; groups != NULL && sums != NULL && i < count; i++) {
         sums[i] = (struct tag_sum){groups[i]->tag, report_weight(groups[i], order),
                                    count_of(groups[i], order)};
@@ -241,7 +242,7 @@ static void print_figure(const struct report_view *view, const char *name, const
 }
 
 static void print_story(const struct report_view *view) {
-    struct story *story = malloc(sizeof *story);
+    struct story *story = output_alloc(1, sizeof *story);
     if (story == NULL) {
         return;
     }

@@ -62,11 +62,12 @@ bool report_writer_close(struct report_writer *writer, const struct report_view 
     const struct report_format *format = writer->format;
     bool good = view != NULL;
     if (good && format->end != NULL && !format->end(writer, view)) {
-        if (!writer->told) {
+        if (!writer->told && output_is_whole()) {
             say_error("out of host memory, or of space for temporary files");
         }
         good = false;
     }
+    good = good && output_is_whole();
     if (format->forget != NULL && writer->state != NULL) {
         format->forget(writer);
     }

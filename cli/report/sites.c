@@ -100,11 +100,15 @@ static int by_bytes(const void *one, const void *other) {
     return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : strcmp(a->name, b->name);
 }
 
-size_t sites_find(const struct history *history, struct report_input *input, bool end,
-                  struct site *list, size_t most) {
+bool sites_find(const struct history *history, struct report_input *input, bool end,
+                struct site *list, size_t most, size_t *found) {
     struct site *all = calloc(history->group_count + 1, sizeof *all);
     size_t count = 0, kept = 0;
-    for (size_t i = 0; all != NULL && i < history->group_count; i++) {
+    *found = 0;
+    if (all == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < history->group_count; i++) {
         const struct history_group *group = &history->groups[i];
         uint64_t bytes = end ? group->bytes + group->lost_bytes : group->peak_bytes;
         if (bytes > 0) {
@@ -113,9 +117,7 @@ size_t sites_find(const struct history *history, struct report_input *input, boo
             site_name(input, group, all[count++].name);
         }
     }
-    if (count > 0) {
-        qsort(all, count, sizeof *all, by_name);
-    }
+    qsort(all, count, sizeof *all, by_name);
     for (size_t i = 0; i < count; i++) {
         if (kept > 0 && strcmp(all[kept - 1].name, all[i].name) == 0) {
             all[kept - 1].bytes += all[i].bytes;
@@ -124,13 +126,9 @@ size_t sites_find(const struct history *history, struct report_input *input, boo
             all[kept++] = all[i];
         }
     }
-    if (kept > 0) {
-        qsort(all, kept, sizeof *all, by_bytes);
-    }
-    kept = kept < most ? kept : most;
-    if (kept > 0) {
-        memcpy(list, all, kept * sizeof *list);
-    }
+    qsort(all, kept, sizeof *all, by_bytes);
+    *found = kept < most ? kept : most;
+    memcpy(list, all, *found * sizeof *list);
     free(all);
-    return kept;
+    return true;
 }

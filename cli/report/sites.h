@@ -25,9 +25,9 @@ struct site {
     uint64_t bytes, blocks;
 };
 
-/* The sites that had the most at the peak, or with `end` at the end, `most` at most. How many; none
-   too if memory ran out. */
-size_t sites_find(const struct history *history, struct report_input *input, bool end,
-                  struct site *list, size_t most);
+/* The sites that had the most at the peak, or with `end` at the end, `most` at most, and
+   how many. False, and none, if host memory ran out. */
+bool sites_find(const struct history *history, struct report_input *input, bool end,
+                struct site *list, size_t most, size_t *found);
 
 #endif

@@ -3,6 +3,7 @@
  * story.c: see story.h.
  */
 #include "story.h"
+#include "output.h"
 #include "terminal.h"
 
 #include <vram/vram.h>
@@ -74,7 +75,10 @@ static void tell_peak(struct story *story, const struct history *history,
     say(story, "At the peak, %s after the start, %s were live in %" PRIu64 " block%s.",
         duration_format(history->peak_ns, duration), vram_size_format(history->peak_bytes, size),
         history->peak_blocks, plural(history->peak_blocks));
-    size_t count = sites_find(history, input, false, sites, 3);
+    size_t count;
+    if (!sites_find(history, input, false, sites, 3, &count)) {
+        output_cut();
+    }
     if (are_known(sites, count)) {
         list_sites(sites, count, history->peak_bytes, list, sizeof list);
         say(story, "Most of it: %s.", list);
@@ -143,7 +147,10 @@ static void tell_end(struct story *story, const struct history *history,
         say(story, "Everything was freed.");
         return;
     }
-    size_t count = sites_find(history, input, true, sites, 2);
+    size_t count;
+    if (!sites_find(history, input, true, sites, 2, &count)) {
+        output_cut();
+    }
     bool known = are_known(sites, count);
     if (known) {
         list_sites(sites, count, bytes, list, sizeof list);
