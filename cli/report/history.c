@@ -35,7 +35,11 @@ bool history_begin(struct history *history, const char *name) {
     history->pools = calloc(HISTORY_POOLS_MAX, sizeof *history->pools);
     bool lists = pool_lists_begin(&history->by_pool);
     bool good = lists && history->ids != NULL && history->chains != NULL && history->pools != NULL;
-    return good || refuse(history, "out of host memory");
+    if (!good) {
+        history_free(history);
+        return refuse(history, "out of host memory");
+    }
+    return true;
 }
 
 void history_free(struct history *history) {

@@ -173,6 +173,8 @@ def wrong(line, before, after):
     code, output, messages = after
     if "Sanitizer" in str(messages) or "runtime error" in str(messages):
         return "the sanitizer reports"
+    if verb == "run" and code == 126:  # the program was not started
+        return None if messages else "exit code 126 without a reason"
     if code not in (0, 1, 2):
         return f"exit code {code}"
     said = re.search("^vram: .", messages, re.M)
