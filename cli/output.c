@@ -33,15 +33,18 @@ static void descriptors_fill(void) {
     }
 }
 
-static void (*file_limit_was)(int); /* what SIGXFSZ did when the command was started */
+/* What these signals did when the command was started. */
+static void (*file_limit_was)(int), (*child_end_was)(int);
 
 void output_start(void) {
     descriptors_fill();
     file_limit_was = signal(SIGXFSZ, SIG_IGN);
+    child_end_was = signal(SIGCHLD, SIG_DFL);
 }
 
 void output_start_program(void) {
     signal(SIGXFSZ, file_limit_was == SIG_IGN ? SIG_IGN : SIG_DFL);
+    signal(SIGCHLD, child_end_was == SIG_IGN ? SIG_IGN : SIG_DFL);
 }
 
 FILE *output_create(const char *path) {

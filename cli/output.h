@@ -18,11 +18,12 @@
  * Makes descriptors 0, 1 and 2 safe before anything opens a file: a closed one is taken by a
  * descriptor that fails every read or write, so that no device file can land in its place. And a
  * write past the limit on file sizes fails from then on, as one to a full disk does, instead of
- * ending the process by SIGXFSZ.
+ * ending the process by SIGXFSZ. And the
+ * exit code of a child is kept for this process, even if its parent ignored SIGCHLD.
  */
 void output_start(void);
 
-/* In a child that becomes another program: gives it SIGXFSZ as this command found it. */
+/* In a child that becomes another program: gives it these signals as this command found them. */
 void output_start_program(void);
 
 /* Flushes stdout. False after one line on stderr when any of it could not be written or made. */

@@ -126,13 +126,13 @@ static void signals_choose(sigset_t *set) {
 
 /* Whether the program has ended; its status. */
 static bool child_ended(struct run_job *job) {
-    int status;
+    int status = 0;
     pid_t pid = waitpid(job->child.pid, &status, WNOHANG);
     if (pid == 0 || (pid < 0 && errno == EINTR)) {
         return false;
     }
     job->report.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    job->report.signal = pid > 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    job->report.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     return true;
 }
 

@@ -327,6 +327,14 @@ def test_codes(folder):
     assert run.wait(timeout=30) == 128 + signal.SIGTERM
 
 
+def test_ignored_children(folder):
+    """A parent that ignores SIGCHLD: the exit code is the program's all the same, and the program ignores it too."""
+    ignoring = {"preexec_fn": lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)}
+    vram("-q", "-o", f"{folder}/ignored.vrt", "--", FOUND, "use", "=7", code=7, **ignoring)
+    vram("-q", "-o", f"{folder}/ignored.vrt", "--", sys.executable, "-c",
+         "import signal, sys; sys.exit(signal.getsignal(signal.SIGCHLD) != signal.SIG_IGN)", **ignoring)
+
+
 def test_output(folder):
     vram("-q", "-o", f"{folder}/%h-%p.vrt", "--", FOUND, "use", "leak")
     names = [name for name in os.listdir(folder) if name.startswith(socket.gethostname())]
