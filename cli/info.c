@@ -374,6 +374,10 @@ static int show(const struct invocation *invocation, struct survey *survey) {
 
 static int run(struct invocation *invocation) {
     struct survey survey;
+    if (flag_given(invocation, "leases") && flag_given(invocation, "shares")) {
+        say_error("--leases and --shares exclude each other");
+        return EXIT_MISUSE;
+    }
     if (flag_given(invocation, "leases")) {
         return leases_show(invocation);
     }

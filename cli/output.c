@@ -16,7 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MESSAGE_MAX = 1024 }; /* bytes of one message; longer ones are cut */
+enum {
+    MESSAGE_MAX = 1024,     /* bytes of one message; of longer ones the middle is left out, */
+    MESSAGE_TEXT_MAX = 8192 /* and what is beyond these */
+};
 
 /*
  * open gives the lowest free descriptor, and the lower ones are taken by then, so /dev/null lands
@@ -89,8 +92,14 @@ bool output_finish(void) {
 }
 
 static void say(const char *kind, const char *format, va_list arguments) {
-    char message[MESSAGE_MAX];
+    char message[MESSAGE_TEXT_MAX];
+    const int part = MESSAGE_MAX / 2 - 2;
     vsnprintf(message, sizeof message, format, arguments);
+    size_t bytes = strlen(message);
+    if (bytes >= MESSAGE_MAX) { /* the reason mostly stands behind the value that is too long */
+        memcpy(message + part, "...", 3);
+        memmove(message + part + 3, message + bytes - part, (size_t)part + 1);
+    }
     text_sanitize(message);
     fflush(stdout); /* so that what was printed before stands before it */
     fprintf(stderr, "vram: %s%s\n", kind, message);

@@ -340,12 +340,14 @@ static int check_least(const struct job *job) {
     return EXIT_YES;
 }
 
-/* The page reads its traces again. */
-static int check_page(const struct job *job) {
-    const char *html = flag_value(job->invocation, "html");
-    for (size_t i = 0; html != NULL && i < job->invocation->operand_count; i++) {
-        if (is_same_file(html, job->invocation->operands[i])) {
-            say_error("%.200s: it cannot be read and written at once", html);
+/* No trace is replaced by a picture of it. */
+static int check_outputs(const struct job *job) {
+    const struct invocation *invocation = job->invocation;
+    const char *const written[] = {flag_value(invocation, "html"), flag_value(invocation, "svg")};
+    for (size_t i = 0; i < 2 * invocation->operand_count; i++) {
+        const char *path = written[i % 2];
+        if (path != NULL && is_same_file(path, invocation->operands[i / 2])) {
+            say_error("%.200s: it cannot be read and written at once", path);
             return EXIT_MISUSE;
         }
     }
@@ -365,7 +367,7 @@ static int prepare(struct job *job) {
         code = read_memory(job);
     }
     if (code == EXIT_YES) {
-        code = check_page(job);
+        code = check_outputs(job);
     }
     return code == EXIT_YES ? read_traces(job) : code;
 }

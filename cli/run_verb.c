@@ -53,7 +53,7 @@ static bool trace_set(struct run_job *job, const char *program) {
                     : snprintf(to, RUN_PATH, "%s/vram.%s.%%p.vrt", folder,
                                slash != NULL ? slash + 1 : program);
     if (bytes < 0 || bytes >= RUN_PATH) {
-        say_error("--output=%s: the path is too long", wanted != NULL ? wanted : program);
+        say_error("--output=%.200s: the path is too long", wanted != NULL ? wanted : program);
         return false;
     }
     return true;
