@@ -4,13 +4,14 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { ENTRIES_MAX = 256, RECORDS_MAX = 256, NAME_COLUMN = 22, SIZE_COLUMN = 12, AGO_COLUMN = 12 };
+enum { ENTRIES_FIRST = 64, RECORDS_MAX = 256, NAME_COLUMN = 22, SIZE_COLUMN = 12, AGO_COLUMN = 12 };
 
 /* What the broker said; too large for the stack of a small thread, and there is one. */
 static struct {
-    vram_lease_entry entries[ENTRIES_MAX];
+    vram_lease_entry *entries;
     vram_lease_record records[RECORDS_MAX];
     uint32_t entry_count, record_count;
 } found;
@@ -51,7 +52,8 @@ static void print_entries(const struct terminal *terminal) {
         const vram_lease_entry *entry = &found.entries[i];
         if (strcmp(device, entry->device) != 0) {
             device = entry->device;
-            terminal_print(terminal, STYLE_BOLD, "%sDevice %s", i ? "\n" : "", device);
+            printf("%s", i > 0 ? "\n" : "");
+            terminal_print(terminal, STYLE_BOLD, "Device %s", device);
             printf(", %s for all leases\n  ", vram_size_format(entry->capacity_bytes, size));
             terminal_cell(terminal, STYLE_DIM, NAME_COLUMN, "lease (process)");
             terminal_cell(terminal, STYLE_DIM, SIZE_COLUMN, "granted");
@@ -173,20 +175,28 @@ static bool write_leases(bool running) {
 
 /* --------------------------------------------------------------------- both */
 
-int leases_show(const struct invocation *invocation) {
-    found.entry_count = ENTRIES_MAX;
-    found.record_count = RECORDS_MAX;
-    vram_status status = vram_lease_list(NULL, found.entries, &found.entry_count, found.records,
-                                         &found.record_count);
-    bool running = status == VRAM_OK;
-    if (status != VRAM_OK && status != VRAM_ERR_STALE) {
-        return say_failure("cannot list the leases", status);
+/* All leases; there may be more at every look. */
+static vram_status found_take(void) {
+    for (uint32_t most = ENTRIES_FIRST;; most = found.entry_count + ENTRIES_FIRST) {
+        free(found.entries);
+        found.entries = calloc(most, sizeof *found.entries);
+        if (found.entries == NULL) {
+            return VRAM_ERR_HOST_MEMORY;
+        }
+        found.entry_count = most;
+        found.record_count = RECORDS_MAX;
+        vram_status status = vram_lease_list(NULL, found.entries, &found.entry_count, found.records,
+                                             &found.record_count);
+        if (status != VRAM_OK) {
+            found.entry_count = found.record_count = 0;
+        }
+        if (found.entry_count <= most) {
+            return status;
+        }
     }
-    if (!running) {
-        found.entry_count = found.record_count = 0;
-    }
-    found.entry_count = found.entry_count < ENTRIES_MAX ? found.entry_count : ENTRIES_MAX;
-    found.record_count = found.record_count < RECORDS_MAX ? found.record_count : RECORDS_MAX;
+}
+
+static int found_show(const struct invocation *invocation, bool running) {
     if (invocation->json) {
         return !write_leases(running) ? EXIT_MISUSE : running ? EXIT_YES : EXIT_NO;
     }
@@ -196,4 +206,14 @@ int leases_show(const struct invocation *invocation) {
     }
     print_leases(&invocation->terminal);
     return EXIT_YES;
+}
+
+int leases_show(const struct invocation *invocation) {
+    vram_status status = found_take();
+    int code = status == VRAM_OK || status == VRAM_ERR_STALE
+                   ? found_show(invocation, status == VRAM_OK)
+                   : say_failure("cannot list the leases", status);
+    free(found.entries);
+    found.entries = NULL;
+    return code;
 }

@@ -61,7 +61,8 @@ static int compare_blocks(const void *one, const void *other) {
 }
 
 const struct history_block **report_blocks(const struct history *history, size_t *count) {
-    const struct history_block **list = output_alloc((size_t)history->block_slots + 1, sizeof(void *));
+    const struct history_block **list =
+        output_alloc((size_t)history->block_slots + 1, sizeof(void *));
     *count = 0;
     for (size_t i = 0; list != NULL && i < history->block_slots; i++) {
         if (history->used[i]) {

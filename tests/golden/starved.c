@@ -149,7 +149,7 @@ int __wrap_open(const char *path, int flags, ...) {
 
 int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 int __wrap_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-                          void *(*run)(void *), void *with) {
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *with) {
     return starves() ? EAGAIN : __real_pthread_create(thread, attributes, run, with);
 }

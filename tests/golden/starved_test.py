@@ -79,7 +79,6 @@ COMMANDS = (
     ("report --serve --pid PID", {}),
     ("run -o run.vrt -- HOLDING", {"ASAN_OPTIONS": "verify_asan_link_order=0"}),
     ("top --once --pages-only", {}),
-    ("top --once --pages-only --pid PID", {}),
     ("top --json --pages-only", {}),
     ("top --csv --once", {}),
     ("exporter --once", {}),
