@@ -13,6 +13,10 @@ import tempfile
 CONFIG = """{"model_type": "llama", "num_hidden_layers": 16, "hidden_size": 2048, "intermediate_size": 8192,
  "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 128256,
  "max_position_embeddings": 131072, "tie_word_embeddings": true, "torch_dtype": "bfloat16"}"""
+ONE = """{"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 64, "intermediate_size": 96,
+ "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 1000,
+ "max_position_embeddings": 128, "tie_word_embeddings": false, "torch_dtype": "float16"}"""
+MODELS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "model_configs")
 CSV = "op,id,bytes,stream,t_us\na,1,9000000,0,0\na,2,3000000,0,1000\nf,1,,,2000\n"
 
 TOKENS = "not a number of tokens from 0 to 4294967295"
@@ -80,6 +84,25 @@ ROWS = (
     ("estimate --params hidden={70*9} -m 1G", 2, "does not fit in 64 bits"),
     ("estimate --params " + SHAPE + " --backend host", 0, "host:0"),
     ("estimate --params " + SHAPE + " --backend host -d 0 --json", 0, '"fits": true'),
+    ("estimate MODELS/deepseek_v3.json -m 900G", 0, "latent attention stores the latent vector only"),
+    ("estimate MODELS/gemma3_4b.json -m 24G", 0, "store the window and one micro-batch"),
+    ("estimate MODELS/gemma3_4b.json -m 24G --swa-full", 0, "store it, too (--swa-full)"),
+    ("estimate MODELS/gemma3_4b.json -m 24G", 0, "of language)"),
+    ("estimate MODELS/qwen3_next_80b.json -m 200G --json", 0, "states of recurrent layers in f32"),
+    ("estimate MODELS/mixtral_8x7b.json -m 200G -cmoe", 0, "at once)"),
+    ("estimate one.json -m 8G", 0, "llama, 1 layer,"),
+    ("estimate one.json -m 8G -c 300", 0, "a sequence of 300 tokens is longer than the 128"),
+    ("estimate one.json -m 8G -ctv q8_0 -fa off", 0, "only with flash attention"),
+    ("estimate one.json -m 8G -ctv f16 -fa off -ctk f16 --json", 0, '"k_type": "f16"'),
+    ("estimate one.json -m 8G -ctk q8_0 -ctv q4_0 --json", 0, '"v_type": "q4_0"'),
+    ("estimate one.json -m 8G -ncmoe 3", 0, "--n-cpu-moe has no effect"),
+    ("estimate one.json -m 8G -cmoe", 0, "--cpu-moe has no effect"),
+    ("estimate one.json -m 1M -m 2M -c 1000000", 1, "does not fit: memory:"),
+    ("estimate one.json -m 1M -c 64 --fit --overhead 0", 0, "(-c 128)"),
+    ("estimate one.json -m 3M -m 1M -ts 1,1 --overhead 2M", 1, "does not fit: memory:1 needs"),
+    ("estimate --params " + SHAPE + ",experts=8,top_k=2,expert_intermediate=32 -m 1G", 0, "for a token"),
+    ("estimate --params " + SHAPE + " -m 1K --json", 1, '"device": null'),
+    ("estimate config.json --backend sim", 0, "as the simulated devices report it"),
     # exporter
     ("exporter --listen", 2, "--listen needs"),
     ("exporter --listen=", 2, LISTEN),
@@ -221,7 +244,7 @@ ROWS = (
 
 def words_of(line):
     line = re.sub(r"\{(\d+)\*([^}]*)\}", lambda found: int(found[1]) * found[2], line)
-    return [word.replace("@", " ") for word in line.split()]
+    return [word.replace("@", " ").replace("MODELS", MODELS) for word in line.split()]
 
 
 def main(binary):
@@ -230,7 +253,7 @@ def main(binary):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("VRAM_")}
         environment.update(LC_ALL="C", TERM="dumb", HOME="/dev/null", OCL_ICD_VENDORS="/nonexistent", COLUMNS="1000",
                            XDG_RUNTIME_DIR=folder, TMPDIR=folder, VRAM_SHARE_DIR=folder)
-        for name, text in (("config.json", CONFIG), ("old.csv", CSV), ("new.csv", CSV), ("m.text", "")):
+        for name, text in (("config.json", CONFIG), ("one.json", ONE), ("old.csv", CSV), ("new.csv", CSV), ("m.text", "")):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as stream:
                 stream.write(text)
         for line, code, said in ROWS:

@@ -170,6 +170,96 @@ def check_places():
         del one["time_us"]
     expect("no times" in report(path_of("untimed.pickle", pickle.dumps(untimed)))["partial"], "no times are told")
 
+def segment(address, size, device=0, pool=(0, 0), blocks=(), **more):
+    return dict({"device": device, "address": address, "total_size": size, "stream": 0, "segment_type": "large",
+                 "segment_pool_id": pool, "is_expandable": False, "blocks": list(blocks)}, **more)
+
+
+def block(size, state="active_allocated", **more):
+    return dict({"size": size, "requested_size": size, "state": state, "frames": []}, **more)
+
+
+def read_snapshot(name, traces, segments=(), **more):
+    return report(path_of(name, pickle.dumps(dict({"segments": list(segments), "device_traces": traces}, **more))))
+
+
+def check_bounds():
+    """More of everything than is kept, and numbers at their ends."""
+    base = 0x7f0000000000
+    pools = [entry("alloc", base + (i << 20), 1000, i, pool_id=(1 + i // 7, i % 7)) for i in range(300)]
+    found = read_snapshot("pools.pickle", [pools])
+    expect(len(found["pools"]) <= 256 and found["peak"]["bytes"] == 300000, f"{len(found['pools'])} of 300 pools")
+    tagged = [entry("alloc", base + (i << 12), 512, i, stream=i, user_metadata=f"tag {i}") for i in range(70000)]
+    found = read_snapshot("tags.pickle", [tagged])
+    expect(found["peak"]["bytes"] == 70000 * 512, "70,000 tags and streams")
+    found = read_snapshot("devices.pickle", [[entry("alloc", base, 10, 1)]] * 3, [
+        segment(base + (i << 22), 1 << 21, device) for i, device in enumerate((1, 0, 70, 1, 1 << 40))])
+    expect(found["events"] > 0, "segments of devices that have no history, in any order")
+    refused("devices65.pickle", pickle.dumps({"segments": [], "device_traces": [[] for _ in range(65)]}),
+            "more than 64 devices")
+    times = [entry("alloc", base, 10, 1), entry("alloc", base + 4096, 10, 1 << 59), entry("snapshot", 0, 0, 1 << 59)]
+    expect(read_snapshot("times.pickle", [times])["live"]["bytes"] == 20, "a time of years")
+    sizes = [entry("segment_alloc", (1 << 64) - 4096, 1 << 20, 1), entry("alloc", (1 << 64) - 1024, 1 << 62, 2),
+             entry("free_completed", (1 << 64) - 1024, 1 << 62, 3), entry("alloc", base, 0, 4),
+             entry("alloc", base + 4096, (1 << 64) - 1, 5), entry("free_requested", base + 4096, 0, 6)]
+    expect(read_snapshot("sizes.pickle", [sizes])["churn"]["allocs"] == 3, "sizes beyond the addresses there are")
+    frames = [{"name": 7, "filename": "a.py", "line": 1}, {"name": "f", "filename": 7, "line": 1 << 40},
+              {"name": "g", "filename": "b.py", "line": "x"}]
+    found = read_snapshot("frames.pickle", [[entry("alloc", base, 10, 1) | {"frames": frames}]])
+    expect(found["live"]["bytes"] == 10, "frames without a name, a file or a line")
+
+
+def check_segments():
+    """Segments that are cut, joined, and unmapped in part."""
+    base, mib = 0x7f0000000000, 1 << 20
+    trace = [entry("segment_map", base, 8 * mib, 1), entry("segment_unmap", base, 2 * mib, 2),
+             entry("segment_unmap", base + 6 * mib, 2 * mib, 3), entry("alloc", base + 2 * mib, 3 * mib, 4),
+             entry("segment_unmap", base + 2 * mib, mib, 5), entry("segment_unmap", base, (1 << 64) - 1, 6),
+             entry("free_completed", base + 2 * mib, 3 * mib, 7),
+             entry("segment_map", base + 4 * mib, 2 * mib, 9), entry("segment_alloc", base + 16 * mib, 20 * mib, 10),
+             entry("alloc", base + 16 * mib, 3 * mib, 11), entry("free_requested", base + 16 * mib, 0, 12),
+             entry("free_completed", base + 16 * mib, 0, 13), entry("alloc", base + 16 * mib, 19 * mib + 1, 14)]
+    for settings in ({}, {"allocator_settings": {"expandable_segments": True}},
+                     {"allocator_settings": {"max_split_size": 2 * mib}}):
+        found = read_snapshot("cut.pickle", [trace], **settings)
+        expect(found["live"]["bytes"] == 19 * mib + 1 and found["churn"]["frees"] == 2, f"{settings}: {found['live']}")
+    own = segment(base, 4 * mib, blocks=[block(mib), block(mib, "inactive"), block(mib, address=base + 3 * mib)])
+    late = [entry("free_completed", base, mib, 1), entry("alloc", base, 2 * mib, 2),
+            entry("free_requested", base + 64 * mib, mib, 3), entry("free_completed", base + 64 * mib, mib, 4)]
+    found = read_snapshot("late.pickle", [late], [own, segment(base + 8 * mib, mib), segment((1 << 64) - 8, 4096)])
+    expect(found["live"]["bytes"] == 3 * mib and found["earlier_blocks"] == 3, f"{found['live']}")
+    refused("foreign.pickle", pickle.dumps({"segments": [own, dict(own, blocks=[own["blocks"][1], own["blocks"][0]])],
+                                            "device_traces": [late]}), "not its own")
+    refused("number.pickle", pickle.dumps({"segments": [dict(own, blocks=[7])], "device_traces": [late]}),
+            "not its own")
+    twice = [own, segment(base + 8 * mib, mib)]
+    found = read_snapshot("twice.pickle", [[]], [twice[1], twice[0], twice[1]])
+    expect(found["live"]["bytes"] >= 0, "a segment that is listed twice")
+
+
+# Operations that no pickle of Python has in this order, and what is said of them.
+OPERATIONS = (
+    (b"2.", "takes a value that is not there"),  # DUP of nothing
+    (b"0.", "takes a value that is not there"),
+    (b"Ns.", "takes a value that is not there"),
+    (b"NNNs.", "adds to an entry that is complete"),
+    (b"}(N" b"u.", "a key without a value"),
+    (b"N(Nu.", "adds to an entry that is complete"),
+    (b"(u.", "takes a value that is not there"),
+    (b"e.", "no mark where one is needed"),
+    (b"NNa.", "adds to what is not a list"),
+    (b"N\x86.", "takes a value that is not there"),
+    (b"q\x00.", "takes a value that is not there"),
+    (b"N" * ((1 << 22) + 1) + b".", "nests too much"),
+    (b"(" * ((1 << 16) + 1) + b".", "nests too much"),
+    (b"\x8a\x08" + b"\x01" * 8 + b"\x94h\x00" b"N2\x86.", "not a memory snapshot"),  # too large for the memo
+)
+
+
+def check_operations():
+    for number, (data, words) in enumerate(OPERATIONS):
+        refused(f"operation{number}.pickle", b"\x80\x04" + data, words)
+
 
 class Call:
     def __reduce__(self):
@@ -431,6 +521,9 @@ else:
     check_packed()
     check_rings(WHOLE)
     check_places()
+    check_bounds()
+    check_segments()
+    check_operations()
     check_hostile(WHOLE)
     check_others()
     check_writers(WHOLE)
