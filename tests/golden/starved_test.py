@@ -10,6 +10,8 @@ call stack of its own, while that call fails. Each of these runs ends by itself 
   - or, of the verbs that judge a device (MAY_JUDGE), with exit code 1 and the reason.
 Under a sanitizer it also reports nothing. HOLDING is a program with a live page (holding.c).
 
+The same holds for the lines of FAULTED while one call of the simulated driver fails, the first, the second and so on.
+
 Without --all only every STRIDE-th of these calls fails, beginning at another one for each command, so that the whole
 takes a few seconds.
 """
@@ -27,7 +29,7 @@ import time
 import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-STRIDE = 12
+STRIDE = 40
 LIMIT = 15  # seconds of a run
 
 # Golden cases whose command lines make files that are read here.
@@ -105,7 +107,16 @@ COMMANDS = (
     ("completion bash", {}),
     ("help report", {}),
 )
-MAY_JUDGE = ("check", "stress", "tour", "bench")  # what fails there is the answer
+FAULTED = (
+    "tour",
+    "check --filter fill --json",
+    "stress pressure -b sim",
+    "replay --generate queues,steps=1,blocks=6,weights=2 -b sim -p vram -p caching -p expandable -p async -p naive",
+    "replay --generate queues,steps=1,blocks=4,weights=1,max=64K -b sim -p vram -p caching --verify --json",
+    "replay old.csv -b sim --least -p vram -p async -p naive",
+)
+DEAR = ("stress soak", "bench alloc", "bench grow", "tour")  # with --all, only every eighth call of these
+MAY_JUDGE = ("check", "stress", "tour", "bench", "replay")  # what fails there is the answer
 MISSING = ("host memory", "if the driver does not report it")  # what is said within the output
 TIMED = ("bench", "stress", "top", "exporter", "--pid", "--race", "broker", "check", "tour", "--serve", "run", "replay")
 
@@ -200,6 +211,7 @@ def try_command(place, line, settings, stride):
     with open(path, encoding="utf-8") as stream:
         calls = sorted({int(number) for number in stream})
     failures = []
+    stride = 8 if stride == 1 and line.startswith(DEAR) else stride
     chosen = calls[zlib.crc32(line.encode()) % max(1, min(stride, len(calls)))::stride]
     for call in chosen:
         after = place.run(line, settings, STARVE_CALL=str(call))
@@ -208,6 +220,24 @@ def try_command(place, line, settings, stride):
             environment = " ".join(f"{name}={value}" for name, value in settings.items())
             failures.append(f"{environment} STARVE_CALL={call} vram {line}: {problem}\n{after[1]}{after[2]}")
     return len(chosen), failures
+
+
+def try_faults(place, line, stride):
+    """The same for calls of the simulated driver, until the command makes no more."""
+    before = place.run(line, SIM)
+    assert before[0] == 0, (line, before)
+    failures, count, undisturbed = [], 0, 0
+    stride = 8 if stride == 1 and line.startswith(DEAR) else stride
+    call = 1 + zlib.crc32(line.encode()) % stride
+    while undisturbed < 3 and count < 400:
+        after = place.run(line, SIM, VRAM_SIM=f"fault=any:{call}:77")
+        said = "77" in after[1] or after[2] != before[2] or after[0] != before[0]
+        undisturbed = 0 if said else undisturbed + 1
+        problem = wrong(line, before, after)
+        if problem:
+            failures.append(f"VRAM_SIM=fault=any:{call}:77 vram {line}: {problem}\n{after[1]}{after[2]}")
+        count, call = count + 1, call + stride
+    return count, failures
 
 
 def main():
@@ -220,12 +250,15 @@ def main():
     runs, failures = 0, []
     with tempfile.TemporaryDirectory() as folder, Place(folder, os.path.abspath(arguments.starved),
                                                        os.path.abspath(arguments.holding)) as place:
-        for line, settings in COMMANDS:
-            if arguments.only not in line:
+        stride = 1 if arguments.all else STRIDE
+        tries = [(try_command, (line, settings, stride)) for line, settings in COMMANDS]
+        tries += [(try_faults, (line, 1 if arguments.all else 3 * STRIDE)) for line in FAULTED]
+        for attempt, words in tries:
+            if arguments.only not in f"{attempt.__name__} {words[0]}":
                 continue
             begun = time.monotonic()
-            count, wrongs = try_command(place, line, settings, 1 if arguments.all else STRIDE)
-            print(f"{count:5} calls failed, {time.monotonic() - begun:5.1f} s: vram {line}", flush=True)
+            count, wrongs = attempt(place, *words)
+            print(f"{count:5} {attempt.__name__}, {time.monotonic() - begun:5.1f} s: vram {words[0]}", flush=True)
             runs, failures = runs + count, failures + wrongs
             print(*wrongs, sep="\n", end="\n" if wrongs else "")
     print(f"{runs - len(failures)} passed, {len(failures)} failed")
