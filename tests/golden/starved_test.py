@@ -104,7 +104,7 @@ COMMANDS = (
     ("estimate config.json --mmproj mmproj.gguf -m 8G", {}),
     ("estimate --params hidden=64,intermediate=96,layers=5,vocab=1000,heads=4,kv_heads=2 -m 1G", {}),
     ("broker --dir . --idle 1", {}),
-    ("completion bash", {}),
+    ("completion bash --json", {}),
     ("help report", {}),
 )
 FAULTED = (
@@ -229,7 +229,7 @@ def try_faults(place, line, stride):
     failures, count, undisturbed = [], 0, 0
     stride = 8 if stride == 1 and line.startswith(DEAR) else stride
     call = 1 + zlib.crc32(line.encode()) % stride
-    while undisturbed < 3 and count < 400:
+    while undisturbed < (20 if stride == 1 else 3) and count < 400:
         after = place.run(line, SIM, VRAM_SIM=f"fault=any:{call}:77")
         said = "77" in after[1] or after[2] != before[2] or after[0] != before[0]
         undisturbed = 0 if said else undisturbed + 1
