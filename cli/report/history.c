@@ -33,11 +33,8 @@ bool history_begin(struct history *history, const char *name) {
     history->ids = trace_ids_create();
     history->chains = calloc(CHAINS, sizeof *history->chains);
     history->pools = calloc(HISTORY_POOLS_MAX, sizeof *history->pools);
-    bool good = pool_lists_begin(&history->by_pool) && history->ids != NULL &&
-                history->chains != NULL && history->pools != NULL;
-    if (!good) {
-        history_free(history);
-    }
+    bool lists = pool_lists_begin(&history->by_pool);
+    bool good = lists && history->ids != NULL && history->chains != NULL && history->pools != NULL;
     return good || refuse(history, "out of host memory");
 }
 

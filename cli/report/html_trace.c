@@ -42,19 +42,21 @@ bool html_trace_add(struct html_trace *trace, const struct report_view *view) {
 bool html_trace_read(struct html_trace *trace, const char *name, const struct report_view *view) {
     struct html_job *job = calloc(1, sizeof *job);
     static const struct against nothing;
-    if (job == NULL || !history_begin(&job->history, name)) {
-        free(job);
+    if (job == NULL) {
         return html_refuse(trace, name, "out of host memory");
     }
     struct report_view own = *view;
     own.history = &job->history;
     own.input = &job->input;
     own.against = &nothing;
-    bool good = report_source_open(&job->input, &trace->source);
-    if (!good) {
+    bool good = false;
+    if (!history_begin(&job->history, name)) {
+        html_refuse(trace, name, job->history.problem);
+    } else if (!report_source_open(&job->input, &trace->source)) {
         snprintf(trace->problem, sizeof trace->problem, "%s", job->input.problem);
-    } else if (!history_read(&job->history, &job->input, NULL)) {
-        good = html_refuse(trace, name, job->history.problem);
+    } else {
+        good = history_read(&job->history, &job->input, NULL) ||
+               html_refuse(trace, name, job->history.problem);
     }
     good = good && html_trace_add(trace, &own);
     history_free(&job->history);
