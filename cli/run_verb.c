@@ -128,7 +128,7 @@ static void signals_choose(sigset_t *set) {
 static bool child_ended(struct run_job *job) {
     int status = 0;
     pid_t pid = waitpid(job->child.pid, &status, WNOHANG);
-    if (pid == 0 || (pid < 0 && errno == EINTR)) {
+    if (pid == 0) {
         return false;
     }
     job->report.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
