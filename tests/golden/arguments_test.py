@@ -253,7 +253,8 @@ def main(binary):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("VRAM_")}
         environment.update(LC_ALL="C", TERM="dumb", HOME="/dev/null", OCL_ICD_VENDORS="/nonexistent", COLUMNS="1000",
                            XDG_RUNTIME_DIR=folder, TMPDIR=folder, VRAM_SHARE_DIR=folder)
-        for name, text in (("config.json", CONFIG), ("one.json", ONE), ("old.csv", CSV), ("new.csv", CSV), ("m.text", "")):
+        files = {"config.json": CONFIG, "one.json": ONE, "old.csv": CSV, "new.csv": CSV, "m.text": ""}
+        for name, text in files.items():
             with open(os.path.join(folder, name), "w", encoding="utf-8") as stream:
                 stream.write(text)
         for line, code, said in ROWS:
