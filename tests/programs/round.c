@@ -203,12 +203,22 @@ static bool makes_used(const struct op *op, const struct op *other) {
     return false;
 }
 
-/* Whether both copy to or from one buffer, perhaps in host memory: nothing orders them. */
+static bool names_block(const struct op *op, const struct object *one) {
+    uint32_t uses = kinds[op->kind].uses | kinds[op->kind].writes;
+    return one == OBJECT(BLOCK, op->block) || (uses & USE_from && one == OBJECT(BLOCK, op->from));
+}
+
+/* Whether both copy to or from one buffer or block, perhaps in host memory: nothing orders them. */
 static bool both_copy(const struct op *op, const struct op *other) {
-    uint32_t copies = USE_queue | USE_buffer;
+    const uint32_t buffers = USE_queue | USE_buffer, blocks = USE_queue | USE_block;
     uint32_t mine = kinds[op->kind].uses | kinds[op->kind].writes;
     uint32_t theirs = kinds[other->kind].uses | kinds[other->kind].writes;
-    return (mine & copies) == copies && (theirs & copies) == copies && op->buffer == other->buffer;
+    if ((mine & theirs & buffers) == buffers && op->buffer == other->buffer) {
+        return true;
+    }
+    return (mine & theirs & blocks) == blocks &&
+           (names_block(other, OBJECT(BLOCK, op->block)) ||
+            (mine & USE_from && names_block(other, OBJECT(BLOCK, op->from))));
 }
 
 /* Whether the operation submits work on a block that another thread frees at this time, or whose

@@ -66,12 +66,13 @@ static void part_done(struct run *r, struct part *part, vram_status status, bool
     if (status == VRAM_OK) {
         block_used(r, &part->op, part->op.block);
     }
-    if (!r->loose) {
-        if (status == VRAM_OK) {
-            part->one->last = part->on;
-        } else if (writes && pieces) {
-            part->one->contents.count = 0;
-        }
+    if (r->loose && status == VRAM_OK) {
+        const struct op *op = &part->op; /* in another round nobody knows of it */
+        DO(OK, vram_queue_wait(queue[op->queue], VRAM_TIMEOUT_DEFAULT));
+    } else if (!r->loose && status == VRAM_OK) {
+        part->one->last = part->on;
+    } else if (!r->loose && writes && pieces) {
+        part->one->contents.count = 0;
     }
     if (!part->pending) {
         return;

@@ -292,6 +292,41 @@ static void a_pool_without_memory_waits_for_no_call(void **state) {
     rig_end_clean(&rig);
 }
 
+static void destroy_pool(void *user, vram_log_level level, const char *text) {
+    struct scene *scene = user;
+    (void)level;
+    if (scene->pool && strstr(text, "alloc")) {
+        vram_pool *pool = scene->pool;
+        scene->pool = NULL;
+        assert_ok(vram_pool_destroy(pool));
+    }
+}
+
+/* The pool ends inside an allocation, while another call is in it, too. That drops its caches, and
+   none is made again. */
+static void ended_pools_have_no_hits(void **state) {
+    vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_TRACKED};
+    (void)state;
+    for (int before = 0; before < 12; before++) {
+        struct scene scene = {.addr = 0};
+        vram_pool *pool;
+        scene.rig = rig_make("sim", "memory=64M");
+        vram_log_set(destroy_pool, &scene, VRAM_LOG_DEBUG);
+        assert_ok(vram_pool_create(scene.rig.device, &options, &pool));
+        void *inside = vr_handle_pin(VR_KIND_POOL, pool);
+        for (int i = 0; i < before; i++) {
+            assert_ok(vram_alloc(pool, 1000, scene.rig.queue, &scene.addr));
+        }
+        scene.pool = pool;
+        (void)vram_alloc(pool, 1000, scene.rig.queue, &scene.addr);
+        assert_null(scene.pool);
+        vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+        assert_int_equal(vram_alloc(pool, 1000, scene.rig.queue, &scene.addr), VRAM_ERR_STALE);
+        vr_leave(inside);
+        rig_end_clean(&scene.rig);
+    }
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, clock_start, clock_end)
 
 int main(void) {
@@ -306,6 +341,7 @@ int main(void) {
         HERE(providers_get_nothing_back_early),
         HERE(endless_work_keeps_pools),
         HERE(a_pool_without_memory_waits_for_no_call),
+        HERE(ended_pools_have_no_hits),
     };
     return cmocka_run_group_tests_name("pool_end", tests, NULL, NULL);
 }

@@ -113,7 +113,8 @@ enum vr_uncached {
     VR_UNCACHED_CHANGING = 1 << 1, /* memory is falling asleep or waking: sleep.c */
     VR_UNCACHED_ASLEEP = 1 << 2,   /* all of it is asleep */
     VR_UNCACHED_DIRECT = 1 << 3,   /* pooling is off: direct.c */
-    VR_UNCACHED_GUARD = 1 << 4     /* safety modes: guard.h (1) */
+    VR_UNCACHED_GUARD = 1 << 4,    /* safety modes: guard.h (1) */
+    VR_UNCACHED_ENDED = 1 << 5     /* its handle is retired: pool_end.c (7) */
 };
 
 enum { VR_POOL_NAME_MAX = 64 }; /* bytes of a name, the final 0 included */

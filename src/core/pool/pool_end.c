@@ -15,6 +15,8 @@
  *  (6) A pool without memory waits for no call, since none can use it. Calls that submit work may
  *      create a pool and destroy it at once because another thread created one first: two such
  *      calls would wait for each other until the deadline.
+ *  (7) A call that was inside makes no cache after the caches were dropped: a later call of its
+ *      thread would find blocks of the ended pool there.
  */
 #include "core/backing/backing.h"
 #include "core/cache/drain.h"
@@ -97,6 +99,14 @@ static vram_status settle_all(struct vr_pool *pool, uint64_t deadline) {
     vram_status owed = settle_owed(pool, deadline),
                 queue_states = settle_queue_states(pool, deadline);
     return queue_states != VRAM_OK ? queue_states : owed;
+}
+
+/* Keeps (7). */
+static void end_caches(struct vr_pool *pool) {
+    vr_mutex_lock(&pool->lock);
+    vr_store(&pool->uncached, vr_load(&pool->uncached, VR_RELAXED) | VR_UNCACHED_ENDED, VR_SEQ_CST);
+    vr_mutex_unlock(&pool->lock);
+    vr_pool_drop_caches(pool, VR_NO_QUEUE);
 }
 
 /* If host memory for the entry runs out, the pool's memory is never freed. */
@@ -316,7 +326,7 @@ vram_status vr_pool_end(struct vr_pool *pool) {
     end_children(pool);
     vr_guard_end(pool);
     vr_watches_end(pool, deadline);
-    vr_pool_drop_caches(pool, VR_NO_QUEUE);
+    end_caches(pool);
     vr_tracking_end(pool);
     bool unused = is_unused(pool); /* keeps (6) */
     bool readers_done = unused || vr_readers_wait(pool->device, deadline);
