@@ -49,13 +49,16 @@ static bool part_host(struct run *r, const struct op *op, struct part *part, boo
     return true;
 }
 
-/* Says that a queue other than its home uses a block. */
+/* Says that a queue other than its home uses a block. If that fails, the program waits: nobody else
+   knows of the work. */
 static void block_used(struct run *r, const struct op *op, unsigned slot) {
     struct op drawn = *op;
     drawn.block = (uint8_t)slot;
     op = &drawn;
-    if (OBJECT(BLOCK, slot)->home != OBJECT(QUEUE, op->queue)) {
-        DO(OK, vram_use(block[op->block], queue[op->queue]));
+    if (OBJECT(BLOCK, slot)->home != OBJECT(QUEUE, op->queue) &&
+        DO(OK, vram_use(block[op->block], queue[op->queue])) != VRAM_OK) {
+        step_fault_clear(r, op);
+        DO(OK, vram_queue_wait(queue[op->queue], VRAM_TIMEOUT_DEFAULT));
     }
 }
 
