@@ -18,6 +18,7 @@ takes a few seconds.
 import argparse
 import glob
 import gzip
+import math
 import os
 import re
 import shutil
@@ -115,7 +116,8 @@ FAULTED = (
     "replay --generate queues,steps=1,blocks=4,weights=1,max=64K -b sim -p vram -p caching --verify --json",
     "replay old.csv -b sim --least -p vram -p async -p naive",
 )
-DEAR = ("stress soak", "bench alloc", "bench grow", "tour")  # with --all, only every eighth call of these
+MOST_SECONDS = 30  # of one command with --all: of one that takes long fewer calls fail
+MOST_FAULTS = 400  # calls of the simulated driver that fail in one command
 SLOW = ("bench matmul", "bench distance", "bench readback", "tour --race", "stress soak")  # only with --all
 MAY_JUDGE = ("check", "stress", "tour", "bench", "replay")  # what fails there is the answer
 MISSING = ("host memory", "if the driver does not report it")  # what is said within the output
@@ -206,32 +208,41 @@ def try_command(place, line, settings, stride):
     path = os.path.join(place.folder, "calls")
     with open(path, "w", encoding="utf-8"):
         pass
+    begun = time.monotonic()
     before = place.run(line, settings, STARVE_LIST=path)
+    each = time.monotonic() - begun
     if "no HTTP server" in before[2]:
         return 0, []
     assert before[0] in (0, 1), (line, before)
     with open(path, encoding="utf-8") as stream:
         calls = sorted({int(number) for number in stream})
     failures = []
-    stride = 8 if stride == 1 and line.startswith(DEAR) else stride
+    limit = begun + MOST_SECONDS if stride == 1 else math.inf
+    stride = max(stride, int(len(calls) * each / MOST_SECONDS))
     chosen = calls[zlib.crc32(line.encode()) % max(1, min(stride, len(calls)))::stride]
+    count = 0
     for call in chosen:
+        if time.monotonic() > limit:
+            break
+        count += 1
         after = place.run(line, settings, STARVE_CALL=str(call))
         problem = wrong(line, before, after)
         if problem:
             environment = " ".join(f"{name}={value}" for name, value in settings.items())
             failures.append(f"{environment} STARVE_CALL={call} vram {line}: {problem}\n{after[1]}{after[2]}")
-    return len(chosen), failures
+    return count, failures
 
 
 def try_faults(place, line, stride):
     """The same for calls of the simulated driver, until the command makes no more."""
+    begun = time.monotonic()
     before = place.run(line, SIM)
+    limit = begun + MOST_SECONDS if stride == 1 else math.inf
+    stride = max(stride, int(MOST_FAULTS * (time.monotonic() - begun) / MOST_SECONDS))
     assert before[0] == 0, (line, before)
     failures, count, undisturbed = [], 0, 0
-    stride = 8 if stride == 1 and line.startswith(DEAR) else stride
     call = 1 + zlib.crc32(line.encode()) % stride
-    while undisturbed < (20 if stride == 1 else 3) and count < 400:
+    while undisturbed < (20 if stride == 1 else 3) and count < MOST_FAULTS and time.monotonic() < limit:
         after = place.run(line, SIM, VRAM_SIM=f"fault=any:{call}:77")
         said = "77" in after[1] or after[2] != before[2] or after[0] != before[0]
         undisturbed = 0 if said else undisturbed + 1
