@@ -92,17 +92,16 @@ VRAM_API vram_status vram_provider_get(vram_device *device, vram_memory_kind kin
  *
  * New blocks are filled on the queue they were allocated on: the program waits for that queue
  * before the host touches one. With poison or red zones a free waits for its queue; a free without
- * a queue waits for the pool's own, with zero_free too. Damage is
- * VRAM_ERR_CORRUPT from the vram_free or vram_pool_trim that finds it, which still frees or trims;
- * the error record and the log name the block that was written to, its size and tag, and the offset
- * of the first bad byte. If the driver or a host allocation fails, the block is still freed and the
- * call returns VRAM_OK; the log (level warn) says what was not checked or not overwritten. Blocks
- * that are pinned or asleep when they are freed, are freed on a queue that is being captured, or
- * are not device memory are neither checked nor overwritten. vram_pool_stats.unchecked_blocks
- * counts blocks of device memory that could not be checked for one of these reasons. With
- * zero_free, such device memory is overwritten before the pool hands it out again: no later owner
- * can read it. Pools of a provider, of page-locked or of managed memory have no such
- * modes (VRAM_ERR_UNSUPPORTED).
+ * a queue waits for the pool's own, with zero_free too. Damage is VRAM_ERR_CORRUPT from the
+ * vram_free or vram_pool_trim that finds it, which still frees or trims; the error record and the
+ * log name the block that was written to, its size and tag, and the offset of the first bad byte.
+ * If the driver or a host allocation fails, the block is still freed and the call returns VRAM_OK;
+ * the log (level warn) says what was not checked or not overwritten. Blocks that are pinned or
+ * asleep when they are freed, are freed on a queue that is being captured, or are not device memory
+ * are neither checked nor overwritten. vram_pool_stats.unchecked_blocks counts blocks of device
+ * memory that could not be checked for one of these reasons. With zero_free, such device memory is
+ * overwritten before the pool hands it out again: no later owner can read it. Pools of a provider,
+ * of page-locked or of managed memory have no such modes (VRAM_ERR_UNSUPPORTED).
  *
  * POWER_OF_TWO, or the option power_of_two, rounds every request up to a power of two, as pools of
  * buckets do: a block of 40,000 bytes takes 65,536, which vram_block_info.held_bytes shows. It is

@@ -23,8 +23,7 @@
 #include "mem/mem_calls.h"
 
 enum {
-    RESERVE_TIMES =
-        16, /* at most so many times its own size in addresses, for one that has moved */
+    RESERVE_TIMES = 16,   /* most addresses, in times its size, of a buffer that has moved */
     CLAIM_WAIT_NS = 20000 /* between two looks at a buffer that other calls use */
 };
 

@@ -82,16 +82,18 @@ __attribute__((destructor)) static void report(void) {
 
 /* ---------------------------------------------------------------------- calls */
 
-/* FAILING(name, (types and names of its parameters), (their names)) */
-#define FAILING(name, parameters, arguments)                                                       \
+/* A call that fails, or is `otherwise`. */
+#define WRAPPED(name, parameters, otherwise)                                                       \
     vram_status __real_##name parameters;                                                          \
     vram_status __wrap_##name parameters;                                                          \
     vram_status __wrap_##name parameters {                                                         \
         if (failing_strikes(#name, __builtin_return_address(0))) {                                 \
             return failing_status(#name);                                                          \
         }                                                                                          \
-        return __real_##name arguments;                                                            \
+        return otherwise;                                                                          \
     }
+/* FAILING(name, (types and names of its parameters), (their names)) */
+#define FAILING(name, parameters, arguments) WRAPPED(name, parameters, __real_##name arguments)
 
 FAILING(vram_device_open, (vram_context * a, uint32_t b, vram_device **c), (a, b, c))
 FAILING(vram_device_alloc, (vram_device * a, uint64_t b, vram_memory_kind c, vram_addr *d),
@@ -163,14 +165,7 @@ FAILING(vram_scheduler_calibrate, (vram_scheduler * a, vram_calibration *b), (a,
 FAILING(vram_scheduler_stats_get, (vram_scheduler * a, vram_scheduler_stats *b), (a, b))
 /* Nobody looks at the products: where calls are counted, none is made. */
 #define IDLE(name, parameters, arguments)                                                          \
-    vram_status __real_##name parameters;                                                          \
-    vram_status __wrap_##name parameters;                                                          \
-    vram_status __wrap_##name parameters {                                                         \
-        if (failing_strikes(#name, __builtin_return_address(0))) {                                 \
-            return failing_status(#name);                                                          \
-        }                                                                                          \
-        return getenv("FAIL_REPORT") != NULL ? VRAM_OK : __real_##name arguments;                  \
-    }
+    WRAPPED(name, parameters, getenv("FAIL_REPORT") != NULL ? VRAM_OK : __real_##name arguments)
 IDLE(vram_matmul_run, (vram_scheduler * a, const vram_matmul *b), (a, b))
 IDLE(vram_matmul_batch, (vram_scheduler * a, const vram_matmul *b, size_t c), (a, b, c))
 IDLE(vram_distance_run, (vram_scheduler * a, const vram_distance *b), (a, b))

@@ -147,7 +147,7 @@ static void nobody_is_there(void **state) {
     broker.entry_count = broker.record_count = 0;
     assert_int_equal(show(false), EXIT_YES);
     assert_string_equal(printed, "No leases: a broker runs, and nobody uses it.\n");
-    broker.entries = entries; /* of an answer that is none */
+    broker.entries = entries; /* left over: nobody answers, says the status */
     broker.entry_count = 3;
     broker.status = VRAM_ERR_STALE;
     assert_int_equal(show(false), EXIT_NO);
