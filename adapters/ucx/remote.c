@@ -145,6 +145,7 @@ static void remote_run(void *argument) {
         remote_turn(remote);
         remote_sleep(remote, &idle_since);
     } while (inbox_run(remote));
+    remote->ending = true;
     (void)inbox_run(remote); /* nothing comes after `stopping` was set */
     vr_regions_end(remote);  /* peers release them */
     uint64_t deadline = vr_deadline_in(remote->timeout_ns);
@@ -182,10 +183,10 @@ static void remote_free(void *memory) {
     struct vr_remote *remote = memory;
     VR_UCX_QUIET;
     if (!vr_exiting()) {
-        if (remote->listener) {
+        worker_close(&remote->near);
+        if (remote->listener) { /* directly before its worker: UCX 1.13 calls it until then */
             vr_ucx.listener_destroy(remote->listener);
         }
-        worker_close(&remote->near);
         worker_close(&remote->net);
     }
     struct vr_link *link;

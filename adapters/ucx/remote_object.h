@@ -133,6 +133,7 @@ struct vr_remote {
     struct vr_remote_slot *slots, *free_slots;
     uint32_t copies; /* between slots and the device under way */
     uint64_t next_op, next_region;
+    bool ending;       /* connections are rejected */
     bool busy;         /* something happened in this turn of the loop: another follows at once */
     uint64_t sleep_ns; /* how long the loop may sleep after this turn */
 

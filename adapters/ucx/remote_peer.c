@@ -99,15 +99,12 @@ static void peer_failed(void *argument, ucp_ep_h ep, ucs_status_t status) {
     }
 }
 
-/* Opens the endpoint and the session, and lists the peer. */
+/* Opens the endpoint of a peer with a session, and lists the peer. UCX has taken the request of a
+   connection then, also when it fails. */
 static vram_status peer_connect(struct vr_peer *peer, ucp_ep_params_t *params) {
     params->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params->err_mode = UCP_ERR_HANDLING_MODE_PEER;
     params->err_handler = (ucp_err_handler_t){.cb = peer_failed, .arg = peer};
-    vram_status status = session_make(peer);
-    if (status != VRAM_OK) {
-        return status;
-    }
     ucs_status_t code = vr_ucx.ep_create(peer->remote->net.worker, params, &peer->ep);
     if (code != UCS_OK) {
         peer->ep = NULL;
@@ -298,21 +295,22 @@ void vr_peer_arrives(ucp_conn_request_h request, void *argument) {
     remote->busy = true;
 }
 
-/* Accepts a connection; the peer must say HELLO in time. */
+/* Accepts a connection; the peer must say HELLO in time. UCX watches the socket of a request that
+   is neither accepted nor rejected for ever, with a pointer to the worker. */
 static void arrival_accept(struct vr_remote *remote, struct vr_arrival *arrival) {
-    struct vr_peer *peer = peer_make(remote);
+    struct vr_peer *peer = remote->ending ? NULL : peer_make(remote);
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST,
                               .conn_request = arrival->request};
-    if (peer) {
+    vram_status status = peer ? session_make(peer) : VRAM_ERR_SHUTDOWN;
+    if (status != VRAM_OK) {
+        (void)vr_ucx.listener_reject(remote->listener, arrival->request);
+    } else {
         peer->forgotten = true;
         peer->deadline = vr_deadline_in(remote->timeout_ns);
+        status = peer_connect(peer, &params);
     }
-    if (!peer || peer_connect(peer, &params) != VRAM_OK) {
-        if (peer) {
-            peer_free(peer);
-        } else {
-            (void)vr_ucx.listener_reject(remote->listener, arrival->request);
-        }
+    if (peer && status != VRAM_OK) {
+        peer_free(peer);
     }
 }
 
@@ -447,6 +445,9 @@ static void open_run(struct vr_remote *remote, struct vr_command *command) {
     if (status == VRAM_OK) {
         params.sockaddr.addrlen =
             socket.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+        status = session_make(peer);
+    }
+    if (status == VRAM_OK) {
         status = peer_connect(peer, &params);
     }
     if (status != VRAM_OK) {

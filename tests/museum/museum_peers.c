@@ -205,7 +205,7 @@ struct footprint {
 };
 
 static struct footprint footprint_now(void) {
-    return (struct footprint){share_descriptors(), mappings(), vr_mem_live_bytes()};
+    return (struct footprint){descriptors_open(), mappings(), vr_mem_live_bytes()};
 }
 
 static void expect_no_growth(struct footprint before, uint64_t slack_bytes) {

@@ -10,6 +10,7 @@
 #include "assert_ok.h"
 #include "base/memory.h"
 #include "child.h"
+#include "descriptors.h"
 #include "vram/vram.h"
 
 #include <dirent.h>
@@ -171,17 +172,6 @@ static inline int lease_folder_remove(void **state) {
     closedir(folder);
     rmdir(lease_dir);
     return 0;
-}
-
-static inline uint32_t lease_descriptors(void) {
-    DIR *folder = opendir("/proc/self/fd");
-    uint32_t count = 0;
-    assert_non_null(folder);
-    while (readdir(folder)) {
-        count++;
-    }
-    closedir(folder);
-    return count;
 }
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "assert_ok.h"
 #include "child.h"
+#include "descriptors.h"
 #include "vram/vram.h"
 
 #include <dirent.h>
@@ -113,24 +114,12 @@ static inline bool share_stats_say(vram_pool *pool, vram_report_format format, c
     return strstr(text, what) != NULL;
 }
 
-/* Open descriptors of this process. */
-static inline uint32_t share_descriptors(void) {
-    DIR *folder = opendir("/proc/self/fd");
-    uint32_t count = 0;
-    assert_non_null(folder);
-    while (readdir(folder)) {
-        count++;
-    }
-    closedir(folder);
-    return count;
-}
-
 /* Waits until no more than that are open: the server may still be closing some. */
 static inline void share_await_descriptors(uint32_t most) {
-    for (int i = 0; i < 2000 && share_descriptors() > most; i++) {
+    for (int i = 0; i < 2000 && descriptors_open() > most; i++) {
         usleep(1000);
     }
-    assert_true(share_descriptors() <= most);
+    assert_true(descriptors_open() <= most);
 }
 
 /* --------------------------------------------------------------- the other one */

@@ -490,13 +490,13 @@ static void holder_killed(void **state) {
 /* A broker that failed is a thread that may still be ending. */
 static void await_nothing_left(uint64_t blocks, uint32_t descriptors) {
     for (int i = 0; i < 2000; i++) {
-        if (vr_mem_live_blocks() <= blocks && lease_descriptors() <= descriptors) {
+        if (vr_mem_live_blocks() <= blocks && descriptors_open() <= descriptors) {
             return;
         }
         usleep(1000);
     }
     fail_msg("%d blocks and %d descriptors are left", (int)(vr_mem_live_blocks() - blocks),
-             (int)(lease_descriptors() - descriptors));
+             (int)(descriptors_open() - descriptors));
 }
 
 /* Every allocation of host memory, and every call of the system, fails in turn. */
@@ -506,7 +506,7 @@ static void faults(void **state) {
     (void)state;
     holder_device(&holder);
     uint64_t blocks = vr_mem_live_blocks();
-    uint32_t descriptors = lease_descriptors();
+    uint32_t descriptors = descriptors_open();
     vram_status status = VRAM_ERR_IO;
     for (uint64_t n = 1; n < 200 && status != VRAM_OK; n += FAULT_STEP) {
         vram_lease *lease = NULL;

@@ -512,14 +512,14 @@ static uint32_t scene_descriptors;
 
 static void scene_is_clean(void) {
     for (int i = 0; i < 4000; i++) {
-        if (vr_mem_live_blocks() <= scene_blocks && lease_descriptors() <= scene_descriptors) {
+        if (vr_mem_live_blocks() <= scene_blocks && descriptors_open() <= scene_descriptors) {
             return;
         }
         usleep(1000);
     }
     fail_msg("%d blocks and %d descriptors are left; %s failed with %d",
              (int)(vr_mem_live_blocks() - scene_blocks),
-             (int)(lease_descriptors() - scene_descriptors), system_call.failed, system_call.error);
+             (int)(descriptors_open() - scene_descriptors), system_call.failed, system_call.error);
 }
 
 static void every_system_call_fails(void **state) {
@@ -528,7 +528,7 @@ static void every_system_call_fails(void **state) {
     holder_device(&scene);
     lease_lives(); /* what is kept for the process is there afterwards */
     scene_blocks = vr_mem_live_blocks();
-    scene_descriptors = lease_descriptors();
+    scene_descriptors = descriptors_open();
     system_call_each(lease_lives, scene_is_clean, errors, FAULT_STEP);
     assert_ok(vram_context_destroy(scene.context));
 }

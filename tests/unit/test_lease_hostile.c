@@ -196,7 +196,7 @@ static void lying_brokers(void **state) {
         bool waits = expected[lie] == VRAM_ERR_TIMEOUT || lie == LIE_CLOSE;
         vr_lease_broker_ns = waits ? SECOND / 4 : patience; /* nothing else comes than this end */
         liar_start(&liar, lie);
-        uint32_t descriptors = lease_descriptors(), none = 0;
+        uint32_t descriptors = descriptors_open(), none = 0;
         uint64_t begin = lease_now();
         vram_status status = vram_lease_open(holder.device, &options, &holder.lease);
         if (lie != LIE_CLOSE || status != VRAM_ERR_TIMEOUT) { /* it is tried until the deadline */
@@ -209,7 +209,7 @@ static void lying_brokers(void **state) {
             assert_int_not_equal(vram_lease_list(NULL, NULL, &none, NULL, NULL), VRAM_OK);
         }
         usleep(10000);
-        assert_true(lease_descriptors() <= descriptors + 2); /* the liar's own ends */
+        assert_true(descriptors_open() <= descriptors + 2); /* the liar's own ends */
         liar_end(&liar);
         assert_int_equal(vr_mem_live_blocks(), blocks);
     }

@@ -254,7 +254,7 @@ static void small_blocks_travel_in_groups(void **state) {
     assert_ok(vram_queue_wait(world.queue, VRAM_TIMEOUT_DEFAULT));
     assert_ok(vram_share_export(blocks, COUNT, NULL, &share));
     assert_ok(vram_share_token_get(share, &token));
-    descriptors = share_descriptors();
+    descriptors = descriptors_open();
     assert_ok(vram_share_open(other.device, &token, NULL, &there));
     assert_ok(vram_share_info_get(there, &info));
     assert_int_equal(info.parts, COUNT);
@@ -269,7 +269,7 @@ static void small_blocks_travel_in_groups(void **state) {
     assert_ok(vram_share_close(there));
     share_await_readers(share, 0);
     /* the timeline's descriptor stays as long as the export */
-    assert_true(share_descriptors() <= descriptors + 1);
+    assert_true(descriptors_open() <= descriptors + 1);
     share_world_close(&world);
     share_world_close(&other);
 }
@@ -470,7 +470,7 @@ static void readers_are_killed_at_any_time(void **state) {
         }
         if (i % 50 == 2) { /* the first two rounds have opened both kinds */
             share_await_readers(share, 0);
-            descriptors = descriptors ? descriptors : share_descriptors();
+            descriptors = descriptors ? descriptors : descriptors_open();
             share_await_descriptors(descriptors);
         }
     }
@@ -499,7 +499,7 @@ static void owners_are_killed_at_any_time(void **state) {
         vram_status status =
             share ? vram_share_close(share) : vram_share_open(world.device, &token, NULL, &share);
         assert_true(status == (i % 2 ? VRAM_OK : VRAM_ERR_STALE));
-        descriptors = descriptors ? descriptors : share_descriptors();
+        descriptors = descriptors ? descriptors : descriptors_open();
         share_await_descriptors(descriptors);
     }
     share_world_close(&world);

@@ -65,14 +65,14 @@ static void share_lives(void) {
 /* The server's thread may still be ending. */
 static void nothing_is_left(void) {
     for (int i = 0; i < 3000; i++) {
-        if (vr_mem_live_blocks() <= blocks_before && share_descriptors() <= descriptors) {
+        if (vr_mem_live_blocks() <= blocks_before && descriptors_open() <= descriptors) {
             vr_error_clear();
             return;
         }
         usleep(1000);
     }
     fail_msg("%d blocks and %d descriptors are left; %s failed with %d",
-             (int)(vr_mem_live_blocks() - blocks_before), (int)(share_descriptors() - descriptors),
+             (int)(vr_mem_live_blocks() - blocks_before), (int)(descriptors_open() - descriptors),
              system_call.failed, system_call.error);
 }
 
@@ -80,7 +80,7 @@ static void count_what_is_there(void) {
     share_lives(); /* what the process keeps is there afterwards */
     usleep(20000);
     blocks_before = vr_mem_live_blocks();
-    descriptors = share_descriptors();
+    descriptors = descriptors_open();
 }
 
 /* --------------------------------------------------------------------- faults */

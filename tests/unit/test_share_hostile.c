@@ -89,9 +89,9 @@ static void thousands_of_exports_are_served(void **state) {
     vram_addr addr = share_block(&world, MIB, PATTERN);
     for (int i = 0; i < COUNT; i++) {
         assert_ok(vram_share_export(&addr, 1, NULL, &shares[i]));
-        descriptors = i == 0 ? share_descriptors() : descriptors;
+        descriptors = i == 0 ? descriptors_open() : descriptors;
     }
-    assert_int_equal(share_descriptors(), descriptors); /* one without readers takes none */
+    assert_int_equal(descriptors_open(), descriptors); /* one without readers takes none */
     for (int i = 0; i < COUNT; i += 999) {
         assert_ok(vram_share_token_get(shares[i], &token));
         assert_ok(vram_share_open(world.device, &token, NULL, &opened));
@@ -124,7 +124,7 @@ static void a_client_that_lies_is_dropped(void **state) {
     uint8_t message[400], answer[64];
     share_world_open(&world, VRAM_POOL_SHAREABLE);
     share_export_one(share_block(&world, MIB, PATTERN), 0, &share, &token);
-    uint32_t descriptors = share_descriptors();
+    uint32_t descriptors = descriptors_open();
     srand(2);
     for (int i = 0; i < 300; i++) {
         int fd = connect_to(&token);
@@ -307,7 +307,7 @@ static void a_server_that_lies_is_found_out(void **state) {
         {16 + 80, 8, UINT64_MAX, VRAM_ERR_CORRUPT},    /* a part that is longer */
     };
     share_device_open(&world);
-    uint32_t descriptors = share_descriptors();
+    uint32_t descriptors = descriptors_open();
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         answer_write(&impostor);
         vr_wire_put(impostor.answer + lies[i].at, lies[i].value, lies[i].bytes);
@@ -323,7 +323,7 @@ static void a_server_that_lies_is_found_out(void **state) {
     impostor.bytes = 20;
     impostor.silent = true;
     assert_int_equal(open_from(&world, &impostor), VRAM_ERR_TIMEOUT);
-    assert_int_equal(share_descriptors(), descriptors);
+    assert_int_equal(descriptors_open(), descriptors);
     share_world_close(&world);
 }
 
@@ -337,7 +337,7 @@ static void wrong_descriptors_are_refused(void **state) {
     struct share_world world;
     static struct impostor impostor;
     share_device_open(&world);
-    uint32_t descriptors = share_descriptors();
+    uint32_t descriptors = descriptors_open();
     for (int kind = 0; kind < 7; kind++) {
         int good, bad = -1, pipes[2];
         assert_ok(vr_os_shared_create("good", 4096, &good));
@@ -360,7 +360,7 @@ static void wrong_descriptors_are_refused(void **state) {
         close(bad);
         close(pipes[0]);
         close(pipes[1]);
-        assert_int_equal(share_descriptors(), descriptors);
+        assert_int_equal(descriptors_open(), descriptors);
     }
     share_world_close(&world);
 }
@@ -376,7 +376,7 @@ static void descriptors_may_be_used_up(void **state) {
     assert_ok(vram_share_open(world.device, &token, NULL, &opened));
     assert_ok(vram_share_close(opened));
     share_await_readers(share, 0);
-    uint32_t descriptors = share_descriptors();
+    uint32_t descriptors = descriptors_open();
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     /* From none left to enough: a status, nothing left open, and it works again. */
     for (rlim_t more = 0; more < 16; more++) {
@@ -521,7 +521,7 @@ static void every_allocation_may_fail(void **state) {
     assert_ok(whole_life(&world, addr, PATIENT));
     usleep(20000);
     uint64_t bytes = vr_mem_live_bytes();
-    uint32_t descriptors = share_descriptors();
+    uint32_t descriptors = descriptors_open();
     int failures = 0;
     for (uint64_t nth = 1; nth < 60; nth++) {
         vr_mem_fail_at(nth, false);
@@ -544,7 +544,7 @@ static void every_system_call_may_fail(void **state) {
     assert_ok(whole_life(&world, addr, PATIENT));
     usleep(20000);
     uint64_t bytes = vr_mem_live_bytes();
-    uint32_t descriptors = share_descriptors();
+    uint32_t descriptors = descriptors_open();
     int failures = 0;
     for (uint64_t nth = 1; nth < 100; nth++) {
         vr_os_fail_at(nth, false, errors[nth % 3]);

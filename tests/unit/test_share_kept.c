@@ -68,7 +68,7 @@ static void an_open_does_not_wait_for_the_driver(void **state) {
     vram_share_token token;
     cuda_world_open(&world, VRAM_POOL_SHAREABLE);
     vram_addr addr = share_block(&world, 8 * MIB, 7);
-    uint32_t descriptors = share_descriptors();
+    uint32_t descriptors = descriptors_open();
     double start = now_ms();
     share_export_one(addr, 0, &share, &token);
     assert_true(now_ms() - start < SLOW_US / 1e3);
@@ -96,12 +96,12 @@ static void a_close_meanwhile_leaves_none(void **state) {
     vram_addr addr = share_block(&world, 2 * MIB, 7);
     share_export_one(addr, 0, &kept, &token); /* so that the server stays */
     await_exports(1);
-    uint32_t descriptors = share_descriptors();
+    uint32_t descriptors = descriptors_open();
     for (unsigned i = 0; i < 24; i++) {
         share_export_one(addr, 0, &share, &token);
         usleep(i < 20 ? 10 * i : (i - 20) * SLOW_US / 3);
         assert_ok(vram_share_close(share));
-        assert_true(share_descriptors() <= descriptors);
+        assert_true(descriptors_open() <= descriptors);
         uint64_t made = exports_made();
         usleep(5000);
         assert_int_equal(exports_made(), made);
@@ -176,14 +176,14 @@ static void a_process_keeps_a_few_of_many(void **state) {
     static vram_share_token tokens[MANY];
     vram_share *opened;
     many_open(&world, 1, shares, tokens, 1);
-    uint32_t before = share_descriptors() - 1; /* one is kept */
+    uint32_t before = descriptors_open() - 1; /* one is kept */
     for (uint32_t i = 1; i < MANY; i++) {
         vram_share_part part;
         assert_ok(vram_share_parts_get(shares[0], 0, 1, &part));
         share_export_one(part.addr, 0, &shares[i], &tokens[i]);
     }
     await_made(&world, MOST); /* none was closed for another that nobody wants */
-    assert_int_equal(share_descriptors(), before + MOST);
+    assert_int_equal(descriptors_open(), before + MOST);
     uint64_t made = MOST;
     /* What is opened is kept, instead of what was not opened for the longest time. */
     for (uint32_t i = 0; i < 2; i++) {
@@ -248,7 +248,7 @@ static void a_low_limit_keeps_fewer(void **state) {
 
 static int count_in_child(void *argument) {
     (void)argument;
-    return (int)share_descriptors();
+    return (int)descriptors_open();
 }
 
 static void a_forked_child_has_none(void **state) {
@@ -258,9 +258,9 @@ static void a_forked_child_has_none(void **state) {
     static vram_share_token tokens[10];
     vram_share *opened;
     many_open(&world, 10, shares, tokens, 10);
-    uint32_t descriptors = share_descriptors();
+    uint32_t descriptors = descriptors_open();
     assert_true(in_child(count_in_child, NULL) <= (int)descriptors - 10);
-    assert_int_equal(share_descriptors(), descriptors);
+    assert_int_equal(descriptors_open(), descriptors);
     uint64_t made = sim_exports(&world);
     assert_ok(vram_share_open(world.device, &tokens[0], NULL, &opened));
     assert_int_equal(sim_exports(&world), made);

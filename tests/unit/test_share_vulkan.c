@@ -187,7 +187,7 @@ static void killed_readers_leave_nothing(void **state) {
     share_world_open(&world, VRAM_POOL_SHAREABLE);
     vram_addr addr = share_block(&world, MIB, FIRST);
     share_export_one(addr, 0, &share, &token);
-    uint32_t descriptors = share_descriptors();
+    uint32_t descriptors = descriptors_open();
     for (int i = 0; i < 3; i++) {
         share_spawn(&child, "hold", &token, NULL);
         share_await(&child);

@@ -128,7 +128,7 @@ static void name_look(void) {
     vram_share *mine, *opened;
     uint32_t names = 0;
     uint64_t version = 0;
-    uint32_t descriptors = share_descriptors();
+    uint32_t descriptors = descriptors_open();
     share_world_open(&next, VRAM_POOL_SHAREABLE);
     assert_ok(vram_share_list(NULL, NULL, &names));
     vram_status status = vram_share_open_name(next.device, "weights/layer0", NULL, &opened);

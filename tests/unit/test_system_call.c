@@ -15,6 +15,7 @@
 #include "base/os/unix_socket.h"
 #include "base/own_fd.h"
 #include "unit/assert_ok.h"
+#include "unit/descriptors.h"
 #include "unit/child.h"
 #include "unit/fault_step.h"
 #include "unit/nothing_left.h"
@@ -32,23 +33,13 @@ static unsigned descriptors;
 
 /* -------------------------------------------------------------- what is left */
 
-static unsigned descriptors_count(void) {
-    DIR *list = opendir("/proc/self/fd");
-    unsigned count = 0;
-    while (list && readdir(list)) {
-        count++;
-    }
-    closedir(list);
-    return count;
-}
-
 static int folder_make(void **state) {
     (void)state;
     strcpy(folder, "/tmp/vram-system-XXXXXX");
     bool made = mkdtemp(folder);
     snprintf(path, sizeof path, "%s/file", folder);
     setenv("XDG_RUNTIME_DIR", folder, 1);
-    descriptors = descriptors_count();
+    descriptors = descriptors_open();
     return made ? 0 : -1;
 }
 
@@ -76,7 +67,7 @@ static int folder_remove(void **state) {
 
 /* After each run; the next one begins anew. */
 static void nothing_open(void) {
-    assert_int_equal(descriptors_count(), descriptors);
+    assert_int_equal(descriptors_open(), descriptors);
     folder_empty(folder);
     vr_error_clear();
 }
