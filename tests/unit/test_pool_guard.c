@@ -763,7 +763,6 @@ static void checks_under_way_keep_the_block(void **state) {
     vram_kernel *kernel;
     vram_addr addr;
     (void)state;
-    assert_ok(vram_option_set("wait_timeout", "20ms"));
     struct rig rig = rig_on("host", "", VRAM_POOL_POISON, 8 * MIB);
     struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, rig.pool);
     struct vr_queue_object *own = vr_handle_pin(VR_KIND_QUEUE, pool->guard.queue);
@@ -773,6 +772,7 @@ static void checks_under_way_keep_the_block(void **state) {
     assert_int_equal(stats_of(rig.pool).quarantine_bytes, 4 * MIB);
     kernel_may_end = false;
     assert_ok(vram_queue_launch(pool->guard.queue, kernel, &launch));
+    assert_ok(vram_option_set("wait_timeout", "20ms")); /* of the check alone */
     vram_log_set(end_own_queue, own, VRAM_LOG_WARN);
     assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
     vram_log_set(NULL, NULL, VRAM_LOG_OFF);
