@@ -224,13 +224,14 @@ __attribute__((noinline)) static void work(struct storm *storm) {
     }
 }
 
-/* Without variables of its own: AddressSanitizer does not learn that a cancelled thread's frames are
-   gone, and the end of the thread uses their stack. */
+/* Without variables of its own: AddressSanitizer does not learn that a cancelled thread's frames
+   are gone, and the end of the thread uses their stack. */
 static void *work_until_cancelled(void *argument) {
     for (;;) {
         work(argument);
         pthread_testcancel();
     }
+    return NULL;
 }
 
 /* Whenever a thread is cancelled, others are not blocked, and everything can be ended. */
