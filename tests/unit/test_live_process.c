@@ -276,7 +276,7 @@ static void fault_play(uint64_t nth, bool for_ever) {
     assert_ok(vram_option_set("live", "on"));
     vr_os_fail_at(nth, for_ever, ENOSPC);
     bool made = vram_pool_create(world.device, NULL, &pool) == VRAM_OK;
-    for (int i = 0; i < 1000 && made && !wanted.found && !warnings; i++) {
+    for (int i = 0; i < 10000 && made && !wanted.found && !warnings; i++) {
         pages_visit(page_match, &wanted, &met);
         vr_os_sleep(2000000);
     }
