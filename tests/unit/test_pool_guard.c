@@ -772,7 +772,7 @@ static void checks_under_way_keep_the_block(void **state) {
     assert_int_equal(stats_of(rig.pool).quarantine_bytes, 4 * MIB);
     kernel_may_end = false;
     assert_ok(vram_queue_launch(pool->guard.queue, kernel, &launch));
-    assert_ok(vram_option_set("wait_timeout", "20ms")); /* of the check alone */
+    own->device->context->wait_ns = 20000000; /* for the check */
     vram_log_set(end_own_queue, own, VRAM_LOG_WARN);
     assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
     vram_log_set(NULL, NULL, VRAM_LOG_OFF);
@@ -784,7 +784,6 @@ static void checks_under_way_keep_the_block(void **state) {
     vr_leave(own);
     vr_leave(pool);
     assert_ok(vram_context_destroy(rig.context));
-    vr_option_reset();
 }
 
 static void *churn(void *user) {
