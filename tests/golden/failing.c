@@ -105,6 +105,8 @@ FAILING(vram_health, (vram_device * a, const vram_health_options *b, vram_health
 
 FAILING(vram_queue_create, (vram_device * a, const vram_queue_options *b, vram_queue **c),
         (a, b, c))
+FAILING(vram_queue_mark, (vram_queue * a, vram_point *b), (a, b))
+FAILING(vram_queue_after, (vram_queue * a, vram_point b), (a, b))
 FAILING(vram_queue_native, (vram_queue * a, void **b), (a, b))
 FAILING(vram_queue_upload, (vram_queue * a, vram_addr b, const void *c, uint64_t d), (a, b, c, d))
 FAILING(vram_queue_copy, (vram_queue * a, vram_addr b, vram_addr c, uint64_t d), (a, b, c, d))
@@ -113,6 +115,14 @@ FAILING(vram_queue_fill, (vram_queue * a, vram_addr b, uint32_t c, uint32_t d, u
 FAILING(vram_queue_launch, (vram_queue * a, vram_kernel *b, const vram_launch *c), (a, b, c))
 FAILING(vram_kernel_create, (vram_device * a, const vram_kernel_source *b, vram_kernel **c),
         (a, b, c))
+
+FAILING(vram_range_create, (vram_device * a, uint64_t b, vram_addr *c), (a, b, c))
+FAILING(vram_range_destroy, (vram_device * a, vram_addr b), (a, b))
+FAILING(vram_range_map, (vram_device * a, vram_addr b, vram_physical *const *c, uint32_t d),
+        (a, b, c, d))
+FAILING(vram_range_unmap, (vram_device * a, vram_addr b, uint64_t c), (a, b, c))
+FAILING(vram_physical_create, (vram_device * a, uint64_t b, vram_physical **c), (a, b, c))
+FAILING(vram_physical_destroy, (vram_physical * a), (a))
 
 FAILING(vram_pool_create, (vram_device * a, const vram_pool_options *b, vram_pool **c), (a, b, c))
 FAILING(vram_alloc, (vram_pool * a, uint64_t b, vram_queue *c, vram_addr *d), (a, b, c, d))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""failing_test.py SPOILT [--all]: whichever call of the library fails, `vram bench` and `vram stress` say which.
+"""failing_test.py SPOILT [--all]: whichever call of the library fails, `vram bench`, `stress` and `tour` say which.
 
 SPOILT is the command linked with failing.c, which lets one call fail. Each place of `vram bench` that calls the
 library has its turn, with its first call, which is often a warm-up, and with its third. Of `vram stress pressure` it
-is each call. Without --all only some of them have.
+is each call, of `vram tour` each place. Without --all only some of them have.
 """
 import concurrent.futures
 import json
@@ -94,6 +94,11 @@ def runs(program, every):
         places = run(program, whole)[1]
         wishes = [{"place": place, "turn": turn} for turn in (1, 3) for place in range(1, places + 1)]
         yield f"bench {arguments[0]}", whole, silent, wishes[::1 if every else step]
+    # Whether a simulated device has prices is tried; the racers do the same again, and say what fails.
+    for backend, silent in (("host", ()), ("sim", ("vram_queue_fill", "vram_queue_wait"))):
+        whole = ["tour", "--backend", backend]
+        yield f"tour {backend}", whole, silent, [{"place": place + 1} for place in range(0, run(program, whole)[1],
+                                                                                        1 if every else 8)]
     # What its other thread and its callback do is not said, but missed in the counters; waiting is not.
     whole, silent = ["stress", "pressure"], ("vram_alloc", "vram_free", "vram_pool_stats_get")
     yield "stress pressure", whole, silent, [{"call": call + 1} for call in range(0, run(program, whole)[2],
