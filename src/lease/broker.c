@@ -292,10 +292,14 @@ static vram_status broker_listen(struct broker *broker) {
     if (there == VRAM_OK) {
         vr_os_file_close(probe);
     }
-    vr_error_clear();
-    status = there == VRAM_ERR_STALE
-                 ? vr_os_socket_listen(broker->path, &broker->listener)
-                 : vr_fail(VRAM_ERR_BUSY, "there is a broker already: %s", broker->path);
+    if (there == VRAM_ERR_STALE) {
+        vr_error_clear();
+        status = vr_os_socket_listen(broker->path, &broker->listener);
+    } else { /* denied: another user's; no room in its line: a busy one */
+        bool alive = there == VRAM_OK || there == VRAM_ERR_BUSY || there == VRAM_ERR_TIMEOUT;
+        status =
+            alive ? vr_fail(VRAM_ERR_BUSY, "there is a broker already: %s", broker->path) : there;
+    }
     vr_os_file_close(lock);
     return status;
 }
