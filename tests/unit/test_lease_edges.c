@@ -71,6 +71,23 @@ static void sizes_and_bounds(void **state) {
     assert_ok(vram_broker_run(&broker)); /* nobody stops it, and nobody comes */
 }
 
+/* Whether there is another cannot be known without descriptors: that is not "there is one". */
+static void a_broker_says_what_it_lacks(void **state) {
+    vram_broker_options options = {.size = sizeof options, .idle_ns = 1};
+    (void)state;
+    unsigned failed = 0;
+    bool struck = true;
+    for (unsigned nth = 1; struck; nth++) {
+        system_call_plan(nth, EMFILE);
+        vram_status status = vram_broker_run(&options);
+        struck = atomic_load(&system_call.calls) >= nth;
+        system_call_plan(0, 0);
+        assert_int_not_equal(status, VRAM_ERR_BUSY);
+        failed += status != VRAM_OK;
+    }
+    assert_true(failed > 2);
+}
+
 /* ------------------------------------------------------------------- drivers */
 
 /* The device's own figure is taken where the driver says nothing. */
@@ -592,6 +609,7 @@ int main(void) {
         TEST(a_broker_ends_under_its_holders),
         TEST(as_many_holders_as_there_may_be),
         TEST(lists_that_lie),
+        TEST(a_broker_says_what_it_lacks),
         TEST(every_system_call_fails),
         TEST(peers_of_another_user),
         TEST(forked_children_host_their_own),
