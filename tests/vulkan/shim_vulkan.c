@@ -223,11 +223,13 @@ static vr_vk_result pretend_instance(const struct vr_vk_instance_info *info,
     vr_vk_result answer = shim_vkCreateInstance(info, allocator, instance);
     if (answer == VR_VK_SUCCESS && *instance) {
 #define LOAD(returns, name, level, parameters, names)                                              \
-    if (level != VR_VK_GLOBAL) {                                                                   \
+    if (level != VR_VK_GLOBAL && !real.name) { /* others may be calling it */                      \
         vr_vk_function found = real_get(*instance, #name);                                         \
         memcpy(&real.name, &found, sizeof found);                                                  \
     }
+        pthread_mutex_lock(&lock);
         VR_VULKAN_FUNCTIONS(LOAD)
+        pthread_mutex_unlock(&lock);
 #undef LOAD
     }
     return answer;
