@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -235,17 +236,25 @@ static struct rig rig_make(void) {
     return rig;
 }
 
-static vr_cl_uint references_of(const struct rig *rig) {
+/* A driver keeps what a command used until after it has said that the command is done, so its own
+   references may still be there for a moment. */
+static void expect_references(const struct rig *rig, vr_cl_uint expected) {
     vr_cl_uint count = 0;
-    assert_int_equal(program.api.clGetMemObjectInfo(rig->object, VR_CL_MEM_REFERENCES, sizeof count,
-                                                    &count, NULL),
-                     0);
-    return count;
+    for (int tries = 0; tries < 10000; tries++) {
+        assert_int_equal(program.api.clGetMemObjectInfo(rig->object, VR_CL_MEM_REFERENCES,
+                                                        sizeof count, &count, NULL),
+                         0);
+        if (count == expected) {
+            return;
+        }
+        usleep(1000);
+    }
+    assert_int_equal(count, expected);
 }
 
 static void rig_end(struct rig *rig) {
     vram_context_destroy(rig->context);
-    assert_int_equal(references_of(rig), 1); /* whatever was wrapped is let go of, and not more */
+    expect_references(rig, 1); /* whatever was wrapped is let go of, and not more */
     assert_int_equal(program.api.clReleaseMemObject(rig->object), 0);
 }
 
@@ -296,7 +305,7 @@ static void copies_to_and_from(void) {
     vram_native_info native = {.size = sizeof native};
     vram_span span = {buffer, 0, PART};
     vram_addr block;
-    assert_int_equal(references_of(&rig), 2);
+    expect_references(&rig, 2);
     assert_ok(vram_buffer_info_get(buffer, &info));
     assert_true(info.wrapped && !info.host && info.location == VRAM_MEMORY_DEVICE);
     assert_ok(vram_native(info.addr + 1, &native));
@@ -331,7 +340,7 @@ static void copies_to_and_from(void) {
     assert_ok(vram_free(block, rig.queue));
     assert_ok(vram_buffer_destroy(buffer));
     assert_int_equal(vram_queue_fill(rig.queue, info.addr, 9, 1, 1), VRAM_ERR_INVALID);
-    assert_int_equal(references_of(&rig), 1);
+    expect_references(&rig, 1);
     expect_part(&rig, 0x44);
     rig_end(&rig);
 }
@@ -353,7 +362,7 @@ static void maps(void) {
     /* The pool goes first: it lets go of the object, too. */
     assert_ok(vram_pool_destroy(rig.pool));
     assert_int_equal(vram_buffer_destroy(buffer), VRAM_ERR_STALE);
-    assert_int_equal(references_of(&rig), 1);
+    expect_references(&rig, 1);
     rig_end(&rig);
 }
 
@@ -410,7 +419,7 @@ static void a_wrapped_object_is_kept(void **state) {
     vram_buffer *buffer = wrapped(&rig, OFFSET, PART);
     vram_addr addr;
     assert_int_equal(program.api.clReleaseMemObject(rig.object), 0);
-    assert_int_equal(references_of(&rig), 1);
+    expect_references(&rig, 1);
     assert_ok(vram_buffer_addr(buffer, &addr));
     assert_ok(vram_queue_fill(rig.queue, addr, 0x66, 1, PART));
     expect_part(&rig, 0x66);
@@ -437,10 +446,10 @@ static void what_ends_first(void) {
             vram_device_close(rig.device);
         } else {
             vram_context_destroy(rig.context);
-            assert_int_equal(references_of(&rig), 1);
+            expect_references(&rig, 1);
         }
         (void)vram_buffer_destroy(buffer);
-        assert_int_equal(references_of(&rig), 1);
+        expect_references(&rig, 1);
         if (first == 3) {
             assert_int_equal(program.api.clReleaseMemObject(rig.object), 0);
         } else {
@@ -501,7 +510,7 @@ static void wrapping_fails_at_every_call(void **state) {
         status = vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer);
         get()->refuse(NULL, 0, 0, false);
         assert_true(status == VRAM_OK || vram_error_get()->status == status);
-        assert_int_equal(references_of(&rig), status == VRAM_OK ? 2 : 1);
+        expect_references(&rig, status == VRAM_OK ? 2 : 1);
     }
     assert_int_equal(nth, 5); /* three questions and a reference */
     assert_ok(vram_buffer_destroy(buffer));
@@ -512,13 +521,13 @@ static void wrapping_fails_at_every_call(void **state) {
         vr_mem_fail_at(0, false);
         assert_true(status == VRAM_OK || status == VRAM_ERR_HOST_MEMORY);
         assert_true(status == VRAM_OK || vram_host_bytes() == before);
-        assert_int_equal(references_of(&rig), status == VRAM_OK ? 2 : 1);
+        expect_references(&rig, status == VRAM_OK ? 2 : 1);
     }
     assert_true(nth > 1);
     get()->refuse("clReleaseMemObject", 1, VR_CL_OUT_OF_RESOURCES, false);
     assert_ok(vram_buffer_destroy(buffer)); /* nobody can be told */
     get()->refuse(NULL, 0, 0, false);
-    assert_int_equal(references_of(&rig), 2);
+    expect_references(&rig, 2);
     assert_int_equal(program.api.clReleaseMemObject(rig.object), 0);
     rig_end(&rig);
 }
