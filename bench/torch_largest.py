@@ -21,12 +21,12 @@ LIMITS = tuple(limit * 10**9 for limit in (8, 16, 24, 80))
 PROGRAMS = {
     "serve_kv_cache": ("context", 64, 2000, (64, 128), "tokens"),
     "resnet50_multires": ("batch", 1, 8, (8, 16), "images"),
-    "llama1b_train_ckpt": ("batch", 1, 7, (1, 2), "tokens"),
+    "llama1b_train_ckpt": ("batch", 1, 7, (4, 8), "tokens"),
     "gpt2_train_varlen": ("batch", 1, 8, (2, 4), "tokens"),
 }
 # What an allocator is expected to need over the live peak; where the search begins.
 EXPECTED = {"default": 1.1, "expandable": 1.03, "vram": 1.006, "vram.torch": 1.006}
-START_BYTES = 12 << 30  # what the runs to start with take at most
+START_BYTES = 20 << 30  # what the runs to start with take at most
 RETRIES = 5
 SEARCH_PART = 0.62      # of the time
 
@@ -146,6 +146,7 @@ def add_throughput(name, runner, result, end):
             result["live_peak_bytes"] = answer["peak_requested_bytes"]
             result["reserved_bytes"] = answer["peak_reserved_bytes"]
             break
+        result["reasons"].append(f"alone, {result['size']}: {answer['reason']}")
         result["size"] = max(0, result["size"] - (result["step"] << retry))
     result["largest"] = result["size"] * unit
 
