@@ -31,6 +31,9 @@ struct fuzz_target {
     /* An input may take memory_times its bytes and memory_more; 0: twice, and 1 MiB. A target that
        allows more says why. */
     size_t memory_times, memory_more;
+    /* Inputs that are packed by gzip or zstd are not taken: what those need and unpack to is
+       fuzz_packed.c's, and bounds by the bytes of the input say nothing of it. */
+    bool plain;
     /* Bytes beyond which an input is refused or cut, so that larger ones show nothing, and seeds
        are left as they are; 0: none. */
     size_t most;

@@ -16,4 +16,4 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-const struct fuzz_target fuzz_target = {.split = fuzz_split_lines};
+const struct fuzz_target fuzz_target = {.split = fuzz_split_lines, .plain = true};

@@ -104,4 +104,5 @@ static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
 
 /* One byte of a pickle, '}', makes an object that has fields. All of a file together may take
    SNAPSHOT_MEMORY_MAX. */
-const struct fuzz_target fuzz_target = {.split = split, .mend = mend, .memory_times = 128};
+const struct fuzz_target fuzz_target = {
+    .split = split, .mend = mend, .memory_times = 128, .plain = true};

@@ -68,4 +68,4 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
 }
 
 /* Traces are played: the memory is that of the simulated devices and their pools. */
-const struct fuzz_target fuzz_target = {.split = fuzz_split_lines, .memory_more = 128 << 20};
+const struct fuzz_target fuzz_target = {.split = fuzz_split_lines, .memory_more = 256 << 20};
