@@ -69,7 +69,11 @@ vram_status Heap::open() {
         }
         status = limits_apply();
     }
+    vram_option_source ladder_from = VRAM_OPTION_FROM_DEFAULT;
     if (status == VRAM_OK) {
+        status = vram_option_get("ladder", nullptr, 0, &ladder_from);
+    }
+    if (status == VRAM_OK && ladder_from == VRAM_OPTION_FROM_DEFAULT) {
         /* Everything but to wait for other threads and to hand out other memory, as PyTorch. */
         vram_ladder_options ladder = {};
         ladder.size = sizeof ladder;

@@ -160,6 +160,18 @@ static void limits_hold_and_end() {
     CHECK(Heap::table().blocks(0).empty());
 }
 
+/* "callbacks" is a step that PyTorch is asked in. */
+static void the_users_ladder_is_kept() {
+    for (const char *steps : {"drain,retry", static_cast<const char *>(nullptr)}) {
+        CHECK(vram_option_set("ladder", steps) == VRAM_OK);
+        World world("memory=1G");
+        Block first = world.alloc(600 * MIB), second;
+        CHECK(vram_status_is_exhausted(world.heap->alloc(600 * MIB, nullptr, nullptr, &second)));
+        CHECK((world.reclaimed > 0) == (steps == nullptr));
+        world.free(first);
+    }
+}
+
 static void other_streams_are_waited_for() {
     World world("memory=1G,lag=50");
     Block a = world.alloc(64 * MIB, 1);
@@ -600,6 +612,7 @@ int main() {
     table_keeps_what_is_live();
     counts_are_exact();
     limits_hold_and_end();
+    the_users_ladder_is_kept();
     other_streams_are_waited_for();
     tags_count_and_refuse();
     threads_share_a_heap();
