@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz_trace_text.c: the reader of fuzz_trace.c alone, which is some hundred times as quick:
- * whatever it is given, but for snapshots of PyTorch, is refused with a line that says where and why, or is a
- * trace whose sums are right and that reads the same after it was written.
+ * fuzz_trace_text.c: the reader of fuzz_trace.c alone, which is some hundred times as quick.
+ * Whatever it is given, but for snapshots of PyTorch, is refused with a line that says where and
+ * why, or is a trace whose sums are right and that reads the same after it was written.
  */
 #include "trace_expect.h"
 

@@ -171,18 +171,20 @@ class Picture(unittest.TestCase):
         loader = importlib.machinery.SourceFileLoader("ratio_picture", path)
         picture = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
         loader.exec_module(picture)
-        programs = list(torch_least.run(["gpt2_train_varlen", "bert_dynpad"], ["vram", "expandable"],
+        programs = list(torch_least.run(["gpt2_train_varlen", "bert_dynpad"], ["vram.torch", "expandable"],
                                         "", 1, LATER, spawn=FakeChild))
         programs += [{"name": "sage_subgraphs", "left_out": ["torch_geometric"], "missed": []},
-                     {"name": "serve_kv_cache", "modes": {"vram": {"failed": "no time left"}}}]
-        measured = picture.reduce({"schema": "s", "commit": "0123abcd", "programs": programs})
+                     {"name": "serve_kv_cache", "modes": {"vram.torch": {"failed": "no time left"}}}]
+        before = {"programs": [{"name": "bert_dynpad", "modes": {
+            mode: {"commit": "older000", "least_ratio": 1.5} for mode in ("default", "expandable")}}]}
+        measured = picture.merge({"schema": "s", "commit": "0123abcd", "programs": programs}, before)
         self.assertEqual([one["name"] for one in measured["programs"]],
-                         ["gpt2_train_varlen", "bert_dynpad"])
+                         ["bert_dynpad", "gpt2_train_varlen"])
         drawn = "".join(picture.draw_least(0, measured))
-        self.assertEqual(drawn.count(" least "), 4)
-        self.assertIn("bert_dynpad least vram 1.0203", drawn)
+        self.assertEqual(drawn.count(" least "), 5)
+        self.assertIn("bert_dynpad least vram.torch 1.0203", drawn)
         self.assertIn("+50 % time", drawn)
-        self.assertIn("commit 0123abcd", drawn)
+        self.assertIn("0123abcd and older000", drawn)
 
 
 @unittest.skipUnless(PLUGIN, "no plug-in")
