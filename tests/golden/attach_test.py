@@ -20,8 +20,11 @@ HEAD, REQUEST, SEQUENCE = 1552, 360, 368
 
 
 def report(binary, pid, *words, code=0):
-    done = subprocess.run([binary, "report", "--pid", str(pid), *words], capture_output=True, text=True, timeout=60,
-                          check=False)
+    for _ in range(20):
+        done = subprocess.run([binary, "report", "--pid", str(pid), *words], capture_output=True, text=True,
+                              timeout=60, check=False)
+        if code == 2 or "starved of processor time" not in done.stderr:
+            break  # on a busy machine a process that answers may take longer than it has
     assert done.returncode == code, f"exit code {done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout if code != 2 else done.stderr
 

@@ -68,8 +68,9 @@ class Terminal:
         shutil.rmtree(self.folder)
 
 
-def compare(name, shown, update):
-    """The screen without the time of day, which is another one each time."""
+def compare(name, shown, update, terminal=None):
+    """The screen without the time of day, which is another one each time. A terminal is drawn piece by piece, so
+    there is time for the last of them."""
     shown = CLOCK.sub("hh:mm:ss", shown, count=1)
     path = os.path.join(HERE, "screens", name + ".txt")
     if update:
@@ -78,6 +79,10 @@ def compare(name, shown, update):
         return
     with open(path, encoding="utf-8") as stream:
         expected = stream.read()
+    deadline = time.monotonic() + 10
+    while terminal and shown != expected and time.monotonic() < deadline:
+        time.sleep(0.05)
+        shown = CLOCK.sub("hh:mm:ss", terminal.screen(), count=1)
     difference = "\n".join(difflib.unified_diff(expected.split("\n"), shown.split("\n"), name, "shown", lineterm=""))
     assert expected == shown, difference
 
@@ -88,26 +93,26 @@ def screens(binary, runtime, update):
     run = f"'{binary}' top --pages '{runtime}/vram' --pages-only -i 3600 --thresholds 30,60,90"
     small = Terminal(run, runtime, 80, 24)
     try:
-        compare("overview_80x24", small.wait("ffmpeg"), update)
+        compare("overview_80x24", small.wait("ffmpeg"), update, small)
         small.keys("j")
         small.keys("Enter")
-        compare("process_80x24", small.wait("LAST REFUSALS"), update)
+        compare("process_80x24", small.wait("LAST REFUSALS"), update, small)
         small.keys("Escape")
         small.wait("ffmpeg")
         small.keys("k", "Enter")
         small.wait("main")
         small.keys("G")
-        compare("process_end_80x24", small.wait("the quota of a tag"), update)
+        compare("process_end_80x24", small.wait("the quota of a tag"), update, small)
         small.keys("q")
         small.wait("ffmpeg")
         small.keys("F1")
-        compare("help_80x24", small.wait("Nothing here changes"), update)
+        compare("help_80x24", small.wait("Nothing here changes"), update, small)
         small.keys("q")
         small.wait("ffmpeg")
         small.keys("/", "s", "e", "r", "v")
         small.wait("Filter: serv_")
         small.keys("Enter")
-        compare("filter_80x24", small.wait("filter: serv"), update)
+        compare("filter_80x24", small.wait("filter: serv"), update, small)
         small.keys("Escape")
         small.wait("ffmpeg")
         small.keys("/", "x", "y", "BSpace", "C-h")  # both of them are Backspace
@@ -130,7 +135,7 @@ def screens(binary, runtime, update):
         while not (shown := small.screen()).index("4713 ") < shown.index("4711 "):
             assert time.monotonic() < deadline, shown
         small.resize(250, 80)
-        compare("overview_250x80", small.wait("python3 train.py --batch 64"), update)
+        compare("overview_250x80", small.wait("python3 train.py --batch 64"), update, small)
         small.resize(30, 5)
         small.wait("too small")
         small.resize(80, 24)
@@ -147,7 +152,7 @@ def other_terminals(binary, runtime, update):
         try:
             shown = terminal.wait("ffmpeg")
             assert shown.isascii(), shown
-            compare("overview_ascii_80x24", shown, update and name == "latin")
+            compare("overview_ascii_80x24", shown, update and name == "latin", terminal)
             terminal.keys("F10")
             terminal.wait("ended 0")
         finally:
