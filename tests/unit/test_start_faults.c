@@ -11,6 +11,7 @@
 #include "vram/vram.h"
 
 #include "base/lock.h"
+#include "core/space/space.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -273,12 +274,50 @@ STARTS(physical)
 STARTS(async)
 STARTS(staging)
 
+/* ------------------------------------------------------- addresses of a pool in the making */
+
+static vram_queue *late_user; /* uses the addresses of the next pool while it is being made */
+
+vram_status __real_vr_space_create(const struct vr_space_config *config, struct vr_space **space);
+vram_status __wrap_vr_space_create(const struct vr_space_config *config, struct vr_space **space);
+vram_status __wrap_vr_space_create(const struct vr_space_config *config, struct vr_space **space) {
+    vram_queue *queue = late_user;
+    if (!queue) {
+        return __real_vr_space_create(config, space);
+    }
+    late_user = NULL;
+    assert_int_equal(vram_use(config->base, queue), VRAM_ERR_INVALID);
+    return vr_fail(VRAM_ERR_HOST_MEMORY, "host memory ran out");
+}
+
+/* A block of a pool that has ended is used in another thread, by mistake, and host memory runs out
+   for the pool that has its addresses now. */
+static void late_uses_leave_nothing_in_a_new_pool(void **state) {
+    const vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_DETERMINISTIC};
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = NULL;
+    (void)state;
+    late_user = rig.queue;
+    assert_int_equal(vram_pool_create(rig.device, &options, &pool), VRAM_ERR_HOST_MEMORY);
+    assert_null(late_user); /* it was there */
+    rig_end_clean(&rig);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name##_may_fail, start, nothing_left)
     const struct CMUnitTest tests[] = {
-        TEST(pool),     TEST(device_watch), TEST(monitor),    TEST(trace),
-        TEST(readback), TEST(feed),         TEST(stream_set), TEST(queue),
-        TEST(physical), TEST(async),        TEST(staging),
+        TEST(pool),
+        TEST(device_watch),
+        TEST(monitor),
+        TEST(trace),
+        TEST(readback),
+        TEST(feed),
+        TEST(stream_set),
+        TEST(queue),
+        TEST(physical),
+        TEST(async),
+        TEST(staging),
+        cmocka_unit_test_setup_teardown(late_uses_leave_nothing_in_a_new_pool, start, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,8 +17,25 @@
 
 /* --------------------------------------------------------------- uses, pins */
 
+/* Adds a use to a live block, one per queue: the latest counts. Returns what of `use` is left over.
+   Under the lock. */
+static struct vr_uses *add_use(struct vr_block *block, struct vr_uses *use) {
+    for (struct vr_uses *old = block->uses; old; old = old->next) {
+        if (vr_queue_id_same(old->stamp.queue, use->stamp.queue)) {
+            bool later = use->stamp.value > old->stamp.value;
+            old->stamp.value = later ? use->stamp.value : old->stamp.value;
+            return use;
+        }
+    }
+    use->next = block->uses;
+    block->uses = use;
+    vr_block_note_held(block);
+    return NULL;
+}
+
 /* Notes on a live block that `queue` uses it until the point just marked or, with value 0, until
-   the next point that any thread marks on that queue. */
+   the next point that any thread marks on that queue. Where there is no live block nothing is
+   noted, not even the queue: the address may be in a pool that is being made. */
 static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue, vram_addr addr,
                             vram_point point) {
     struct vr_queue_id id = {queue->object.handle};
@@ -27,38 +44,19 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
         return VRAM_ERR_HOST_MEMORY;
     }
     vr_mutex_lock(&pool->lock);
-    vram_status status = vr_pool_ensure_queue(pool, queue);
-    bool ended = status == VRAM_ERR_STALE; /* in the meantime: nothing is left to wait for */
-    if (status == VRAM_OK && !point.value) {
-        point.value = vr_queue_state_stamp(&pool->queue_states, id).value;
-    }
-    struct vr_block *block = status == VRAM_OK || ended ? vr_pool_live_block(pool, addr) : NULL;
-    if (block && ended) {
-        vr_mutex_unlock(&pool->lock);
-        vr_mem_free(use);
-        return VRAM_OK;
-    }
-    for (struct vr_uses *old = block ? block->uses : NULL; old; old = old->next) {
-        if (vr_queue_id_same(old->stamp.queue, id)) { /* one per queue: the latest counts */
-            old->stamp.value = point.value > old->stamp.value ? point.value : old->stamp.value;
-            vr_mutex_unlock(&pool->lock);
-            vr_mem_free(use);
-            return VRAM_OK;
+    struct vr_block *block = vr_pool_live_block(pool, addr);
+    vram_status status = block ? vr_pool_ensure_queue(pool, queue) : VRAM_ERR_INVALID;
+    if (status == VRAM_OK) {
+        if (!point.value) {
+            point.value = vr_queue_state_stamp(&pool->queue_states, id).value;
         }
-    }
-    if (block) {
         use->stamp = (struct vr_queue_stamp){id, point.value};
-        use->next = block->uses;
-        block->uses = use;
-        vr_block_note_held(block);
-    } else {
-        status = status == VRAM_OK || ended ? VRAM_ERR_INVALID : status;
+        use = add_use(block, use);
     }
     vr_mutex_unlock(&pool->lock);
-    if (!block) {
-        vr_mem_free(use);
-    }
-    return status;
+    vr_mem_free(use);
+    /* It has ended in the meantime: nothing is left to wait for. */
+    return status == VRAM_ERR_STALE ? VRAM_OK : status;
 }
 
 /* A captured queue cannot be marked: the block then waits for the next mark after the capture. */
