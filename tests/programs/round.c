@@ -242,19 +242,43 @@ static bool uses_freed(const struct op *op, const struct op *other) {
     return false;
 }
 
+/* The same of a block that its own thread makes in this round, by `maker`: the model does not know
+   its pool and its queue yet. */
+static bool uses_made(const struct op *op, const struct op *maker, const struct op *other) {
+    const uint32_t both = USE_queue | USE_block;
+    struct object *freed[64];
+    uint32_t uses = kinds[op->kind].uses | kinds[op->kind].writes;
+    unsigned count = objects_of(other, kinds[other->kind].writes, freed);
+    bool made = kinds[maker->kind].makes & USE_block && maker->queue != op->queue &&
+                names_block(op, OBJECT(BLOCK, maker->block));
+    for (unsigned i = 0; (uses & both) == both && made && i < count; i++) {
+        if (object_under(OBJECT(POOL, maker->pool), freed[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void round_plan(const struct program *program, uint32_t first, uint32_t end) {
     for (uint32_t i = first; i < end; i++) {
         const struct op *op = &program->ops[i];
-        plans[i - first].loose = plans[i - first].skip = false;
+        bool loose = false, skip = false;
         for (uint32_t j = first; j < end; j++) {
             const struct op *other = &program->ops[j];
-            if (other->thread % settings.threads != op->thread % settings.threads &&
-                (ops_meet(op, other) || ops_meet(other, op))) {
-                plans[i - first].loose = true;
-                plans[i - first].skip = plans[i - first].skip || makes_used(op, other) ||
-                                        uses_freed(op, other) || both_copy(op, other);
+            if (other->thread % settings.threads == op->thread % settings.threads) {
+                continue;
+            }
+            if (ops_meet(op, other) || ops_meet(other, op)) {
+                loose = true;
+                skip = skip || makes_used(op, other) || uses_freed(op, other) ||
+                       both_copy(op, other);
+            }
+            for (uint32_t k = first; k < i; k++) {
+                skip = skip || uses_made(op, &program->ops[k], other);
             }
         }
+        plans[i - first].loose = loose;
+        plans[i - first].skip = skip;
     }
 }
 
