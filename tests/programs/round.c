@@ -270,8 +270,8 @@ static void round_plan(const struct program *program, uint32_t first, uint32_t e
             }
             if (ops_meet(op, other) || ops_meet(other, op)) {
                 loose = true;
-                skip = skip || makes_used(op, other) || uses_freed(op, other) ||
-                       both_copy(op, other);
+                skip =
+                    skip || makes_used(op, other) || uses_freed(op, other) || both_copy(op, other);
             }
             for (uint32_t k = first; k < i; k++) {
                 skip = skip || uses_made(op, &program->ops[k], other);
