@@ -375,6 +375,11 @@ static void settle(struct run *r) {
         struct object *ended = r->ends[i];
         end_now(ended);
         for (unsigned t = 0; t < settings.threads; t++) {
+            for (unsigned k = runs[t].unsure_count; k-- > 0;) { /* it is known to be gone */
+                if (runs[t].unsures[k] == ended) {
+                    runs[t].unsures[k] = runs[t].unsures[--runs[t].unsure_count];
+                }
+            }
             for (unsigned k = 0; k < PENDING_MAX; k++) {
                 struct object *of = runs[t].pending[k].queue;
                 if (of && of->state == STATE_GONE) {
