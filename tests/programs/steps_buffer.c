@@ -138,6 +138,8 @@ void step_span_upload(struct run *r, const struct op *op) {
         part.one->last = part.on;
         contents_write(&part.one->contents, op->offset,
                        (struct extent){0, op->bytes, op->seed >> 1, 0});
+    } else { /* nobody knows of it, not even the thread's next operation */
+        DO(OK, vram_queue_wait(queue[op->queue], VRAM_TIMEOUT_DEFAULT));
     }
 }
 
@@ -155,6 +157,8 @@ void step_span_download(struct run *r, const struct op *op) {
     } else if (!r->loose) {
         part.one->last = part.on;
         part.pending->expected = part.one->contents;
+    } else {
+        DO(OK, vram_queue_wait(queue[op->queue], VRAM_TIMEOUT_DEFAULT));
     }
 }
 
