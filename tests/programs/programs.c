@@ -196,7 +196,9 @@ static int compare_run(void) {
     while ((name = strtok_r(rest, ",", &rest))) {
         snprintf(kept, sizeof kept, "%s", name);
         configure(name);
-        told->digest = told->calls = told->programs = 0;
+        told->digest = 0;
+        told->calls = 0;
+        told->programs = 0;
         if (children_run(options.seed, options.calls, programs)) {
             return report(told->seed);
         }
