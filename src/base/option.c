@@ -85,10 +85,12 @@ static enum vr_option option_find(const char *name, size_t bytes) {
 }
 
 static void variable_of(enum vr_option option, char name[NAME_MAX_BYTES]) {
-    vr_text_format(name, NAME_MAX_BYTES, PREFIX "%s", rows[option].name);
-    for (char *at = name; *at; at++) {
-        *at = vr_text_upper(*at);
+    size_t at = sizeof PREFIX - 1;
+    memcpy(name, PREFIX, at);
+    for (const char *from = rows[option].name; *from && at < NAME_MAX_BYTES - 1; from++) {
+        name[at++] = vr_text_upper(*from);
     }
+    name[at] = '\0';
 }
 
 /* The option that was probably meant; VR_OPTION_COUNT if none is similar. A third of the letters
@@ -97,6 +99,10 @@ static enum vr_option option_nearest(const char *name, size_t bytes) {
     enum vr_option best = VR_OPTION_COUNT;
     uint32_t best_distance = (uint32_t)(bytes < 3 ? 1 : 1 + bytes / 3);
     for (unsigned i = 0; i < VR_OPTION_COUNT; i++) {
+        size_t row_bytes = strlen(rows[i].name);
+        if ((bytes > row_bytes ? bytes - row_bytes : row_bytes - bytes) >= best_distance) {
+            continue; /* each letter more or less is a difference */
+        }
         uint32_t distance = vr_text_distance(name, bytes, rows[i].name);
         if (distance < best_distance) {
             best_distance = distance;
@@ -172,6 +178,10 @@ static void unknown_key(const struct vr_conf_entry *entry, const struct vr_conf_
     bool torn = last != VR_OPTION_COUNT && rows[last].type == VRAM_OPTION_TEXT &&
                 choices_of[last][0] == '\0' && !before->quoted;
     char hint[WHY_BYTES];
+    if (table.problem_count >= PROBLEMS_KEPT && table.refusal[0]) {
+        table.problem_count++; /* its text would not be kept */
+        return;
+    }
     if (torn && option_nearest(entry->key, entry->key_bytes) == VR_OPTION_COUNT) {
         vr_text_format(hint, sizeof hint, "a value with commas needs quotes, as in %s=\"a,b\"",
                        rows[last].name);
