@@ -14,7 +14,7 @@
 #define KEY  "leak:"
 #define MARK "\xef\xbb\xbf"
 
-enum { FILE_MOST = 1 << 20 };
+enum { FILE_USUAL = 1 << 14, FILE_MOST = 1 << 20 };
 
 /* Whether the pattern matches from the start of the text, or with `anywhere` from any place of it,
    and with `whole` to its end. On a mismatch the part after the last '*' is tried again one byte
@@ -80,20 +80,37 @@ static bool is_suppression(const char *line, size_t bytes) {
     return bytes > strlen(KEY) && memcmp(line, KEY, strlen(KEY)) == 0;
 }
 
-vram_status vr_suppressions_read(const char *path, struct vr_suppressions *to) {
-    size_t bytes = 0, line_bytes;
-    *to = (struct vr_suppressions){0};
-    if (!*path) {
-        return VRAM_OK;
-    }
-    char *text = vr_mem_alloc(FILE_MOST + 1, 1, vr_operation());
-    vram_status status =
-        text ? vr_os_text_read(path, text, FILE_MOST, &bytes) : VRAM_ERR_HOST_MEMORY;
+/* Reads a file of fewer than `most` bytes into memory of that size. */
+static vram_status file_read(const char *path, size_t most, char **to) {
+    size_t bytes = 0;
+    char *text = vr_mem_alloc(most + 1, 1, vr_operation());
+    vram_status status = text ? vr_os_text_read(path, text, most, &bytes) : VRAM_ERR_HOST_MEMORY;
     if (status != VRAM_OK) {
         vr_mem_free(text);
         return status;
     }
     text[bytes] = '\0';
+    *to = text;
+    return VRAM_OK;
+}
+
+vram_status vr_suppressions_read(const char *path, struct vr_suppressions *to) {
+    size_t line_bytes;
+    char *text = NULL;
+    struct vram_error error;
+    *to = (struct vr_suppressions){0};
+    if (!*path) {
+        return VRAM_OK;
+    }
+    vr_error_save(&error);
+    vram_status status = file_read(path, FILE_USUAL, &text); /* the memory is kept */
+    if (status == VRAM_ERR_LIMIT) {
+        vr_error_restore(&error);
+        status = file_read(path, FILE_MOST, &text);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
     for (const char *at = text, *line; (line = next_line(&at, &line_bytes));) {
         to->bad_lines += !is_suppression(line, line_bytes);
     }
