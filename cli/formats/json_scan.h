@@ -35,7 +35,7 @@ struct json_scan {
     bool may_end;                      /* the present object or array may end here */
     bool done;                         /* the one value is whole */
     const char *problem;
-    uint8_t buffer[SOURCE_RAW_BYTES];
+    uint8_t buffer[SOURCE_PIECE_BYTES];
 };
 
 void json_scan_begin(struct json_scan *scan, struct trace_source *source);

@@ -17,7 +17,7 @@ struct line_reader {
     char *fields[LINE_FIELDS_MAX]; /* of the line, cut at its commas */
     size_t field_count;
     size_t begin, end;
-    uint8_t buffer[SOURCE_RAW_BYTES];
+    uint8_t buffer[SOURCE_PIECE_BYTES];
     const char *problem;
 };
 

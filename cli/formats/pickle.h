@@ -11,7 +11,7 @@
 
 #include "replay/trace_source.h"
 
-enum { PICKLE_TEXT_MAX = 1024, PICKLE_BUFFER_BYTES = 1 << 16, PICKLE_PROBLEM_MAX = 160 };
+enum { PICKLE_TEXT_MAX = 1024, PICKLE_PROBLEM_MAX = 160 };
 
 enum pickle_kind {
     PICKLE_NOTHING, /* PROTO and FRAME */
@@ -50,7 +50,7 @@ struct pickle {
     struct trace_source *source;
     uint64_t offset; /* of the next byte in the file */
     size_t begin, end;
-    uint8_t buffer[PICKLE_BUFFER_BYTES];
+    uint8_t buffer[SOURCE_PIECE_BYTES];
     char text[PICKLE_TEXT_MAX];
     uint64_t problem_at; /* offset of the operation that is wrong */
     char problem[PICKLE_PROBLEM_MAX];

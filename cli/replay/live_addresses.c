@@ -12,6 +12,9 @@ bool live_addresses_begin(struct live_addresses *live) {
 }
 
 void live_addresses_free(struct live_addresses *live) {
+    if (live->slots == NULL) { /* nothing was begun */
+        return;
+    }
     trace_ids_destroy(live->slots);
     free(live->all);
     free(live->unused);

@@ -9,17 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FIRST_POOLS = 16, FIRST_SLOTS = 256 };
+
 struct pool_link {
     uint64_t id;
     uint32_t pool;           /* 0: in no list */
     uint32_t next, previous; /* slot + 1; 0: none */
 };
-
-bool pool_lists_begin(struct pool_lists *lists) {
-    *lists = (struct pool_lists){0};
-    lists->first = calloc(RECORDING_DEFINITIONS_MAX + 1, sizeof *lists->first);
-    return lists->first != NULL;
-}
 
 void pool_lists_free(struct pool_lists *lists) {
     free(lists->first);
@@ -27,26 +23,39 @@ void pool_lists_free(struct pool_lists *lists) {
     *lists = (struct pool_lists){0};
 }
 
-static bool grow(struct pool_lists *lists, uint32_t slot) {
-    uint64_t capacity = lists->capacity > 0 ? lists->capacity : 256;
-    while (capacity <= slot) {
-        capacity *= 2;
+/* The array with an entry `index`, doubled from `least` entries as often as that needs; new entries
+   are 0. NULL: no memory, and the array is as it was. */
+static void *array_reach(void *array, uint32_t *capacity, uint32_t index, uint32_t least,
+                         size_t entry_bytes) {
+    uint64_t wanted = *capacity > 0 ? *capacity : least;
+    if (index < *capacity) {
+        return array;
     }
-    struct pool_link *links = realloc(lists->links, capacity * sizeof *links);
-    if (links == NULL) {
-        return false;
+    while (wanted <= index) {
+        wanted *= 2;
     }
-    memset(links + lists->capacity, 0, (capacity - lists->capacity) * sizeof *links);
-    lists->links = links;
-    lists->capacity = (uint32_t)capacity;
-    return true;
+    char *grown = realloc(array, wanted * entry_bytes);
+    if (grown != NULL) {
+        memset(grown + *capacity * entry_bytes, 0, (wanted - *capacity) * entry_bytes);
+        *capacity = (uint32_t)wanted;
+    }
+    return grown;
+}
+
+static bool places_make(struct pool_lists *lists, uint32_t pool, uint32_t slot) {
+    uint32_t *first = array_reach(lists->first, &lists->pools, pool, FIRST_POOLS, sizeof *first);
+    lists->first = first != NULL ? first : lists->first;
+    struct pool_link *links =
+        array_reach(lists->links, &lists->capacity, slot, FIRST_SLOTS, sizeof *links);
+    lists->links = links != NULL ? links : lists->links;
+    return first != NULL && links != NULL;
 }
 
 bool pool_lists_add(struct pool_lists *lists, uint32_t pool, uint32_t slot, uint64_t id) {
     if (pool == 0 || pool > RECORDING_DEFINITIONS_MAX) {
         return true;
     }
-    if (slot >= lists->capacity && !grow(lists, slot)) {
+    if (!places_make(lists, pool, slot)) {
         return false;
     }
     uint32_t next = lists->first[pool];
@@ -75,7 +84,7 @@ void pool_lists_remove(struct pool_lists *lists, uint32_t slot) {
 }
 
 bool pool_lists_any(const struct pool_lists *lists, uint32_t pool, uint32_t *slot, uint64_t *id) {
-    if (pool == 0 || pool > RECORDING_DEFINITIONS_MAX || lists->first[pool] == 0) {
+    if (pool >= lists->pools || lists->first[pool] == 0) {
         return false;
     }
     *slot = lists->first[pool] - 1;

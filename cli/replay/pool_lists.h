@@ -15,14 +15,14 @@
 
 struct pool_link;
 
+/* All 0: no list has a block. Memory is taken as blocks are added. */
 struct pool_lists {
     uint32_t *first;         /* by pool: slot of its first block + 1; 0: no block */
+    uint32_t pools;          /* that `first` has a place for */
     struct pool_link *links; /* by slot */
     uint32_t capacity;       /* slots */
 };
 
-/* False: no memory. Call pool_lists_free either way. */
-bool pool_lists_begin(struct pool_lists *lists);
 void pool_lists_free(struct pool_lists *lists);
 
 /* Adds a block that is in no list to that of `pool`, which is 1 to RECORDING_DEFINITIONS_MAX; for

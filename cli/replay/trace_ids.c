@@ -23,7 +23,7 @@ struct trace_ids {
     uint64_t seed;
 };
 
-enum { ENTRIES_AT_FIRST = 1024 };
+enum { ENTRIES_AT_FIRST = 256 };
 
 static uint64_t home(const struct trace_ids *ids, uint64_t id) {
     uint64_t hash = (id ^ ids->seed) * UINT64_C(0x9e3779b97f4a7c15);

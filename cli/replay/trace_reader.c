@@ -11,10 +11,11 @@
 #include "trace_ids.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_MAX_BYTES = 256, FIELDS_MAX = 6, CHUNK_BYTES = 65536 };
+enum { LINE_MAX_BYTES = 256, FIELDS_MAX = 6 };
 
 struct field {
     const char *text;
@@ -22,7 +23,6 @@ struct field {
 };
 
 struct reader {
-    struct trace_source source;
     struct trace_builder builder;
     struct pool_lists pools; /* blocks of a trace of our own; no lists for CSV */
     uint64_t line;           /* number of the present line, from 1 */
@@ -33,7 +33,8 @@ struct reader {
     bool binary;                   /* `line` is an offset */
     uint32_t gpu;                  /* the only one whose events count, from 1; 0: all */
     char whole[TRACE_PROBLEM_MAX]; /* what is wrong, with its place; "": as above */
-    uint8_t chunk[CHUNK_BYTES];
+    struct trace_source source;    /* its opening clears it; what is below is never cleared */
+    uint8_t chunk[SOURCE_PIECE_BYTES];
 };
 
 static bool complain(struct reader *reader, const char *complaint) {
@@ -262,8 +263,7 @@ static bool read_events(struct reader *reader, enum event_format format) {
     struct event_reader *events = calloc(1, sizeof *events);
     struct recorded event;
     bool there = true;
-    if (events == NULL || !pool_lists_begin(&reader->pools)) {
-        free(events);
+    if (events == NULL) {
         return complain(reader, "out of host memory");
     }
     bool good = event_reader_open(events, format, &reader->source, true);
@@ -331,8 +331,11 @@ static bool finish(struct reader *reader, const char *name, struct trace *trace,
 static struct reader *start(const char *name, struct trace *trace,
                             char problem[TRACE_PROBLEM_MAX]) {
     char title[TRACE_NAME_MAX];
-    struct reader *reader = calloc(1, sizeof *reader);
+    struct reader *reader = malloc(sizeof *reader);
     short_name(strcmp(name, "-") == 0 ? "standard input" : name, title);
+    if (reader != NULL) {
+        memset(reader, 0, offsetof(struct reader, source));
+    }
     if (reader == NULL || !trace_builder_begin(&reader->builder, trace, title)) {
         snprintf(problem, TRACE_PROBLEM_MAX, "%.120s: out of host memory", name);
         free(reader);

@@ -5,6 +5,7 @@
 #include "trace_source.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 static bool refuse(struct trace_source *source, const char *problem) {
@@ -13,13 +14,13 @@ static bool refuse(struct trace_source *source, const char *problem) {
 }
 
 bool trace_source_open(struct trace_source *source, const char *path) {
-    memset(source, 0, sizeof *source);
+    memset(source, 0, offsetof(struct trace_source, raw));
     source->file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
     return source->file != NULL || refuse(source, strerror(errno));
 }
 
 void trace_source_open_memory(struct trace_source *source, const void *text, size_t bytes) {
-    memset(source, 0, sizeof *source);
+    memset(source, 0, offsetof(struct trace_source, raw));
     source->memory = text;
     source->memory_bytes = bytes;
 }

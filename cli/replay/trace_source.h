@@ -11,7 +11,12 @@
 
 #include <stdio.h>
 
-enum { SOURCE_RAW_BYTES = 65536, SOURCE_PROBLEM_MAX = 160, SOURCE_PEEK_MAX = 8 };
+enum {
+    SOURCE_RAW_BYTES = 65536,
+    SOURCE_PIECE_BYTES = 8192, /* that a reader asks for at a time */
+    SOURCE_PROBLEM_MAX = 160,
+    SOURCE_PEEK_MAX = 8
+};
 
 struct trace_source {
     FILE *file;                      /* NULL: memory */
@@ -19,12 +24,12 @@ struct trace_source {
     size_t memory_bytes;             /* that much */
     struct inflater *inflater;       /* of gzip; both NULL: plain */
     struct unzstd *unzstd;           /* of zstd */
-    uint8_t raw[SOURCE_RAW_BYTES];   /* as it was read */
-    size_t raw_begin, raw_end;       /* what of it was not handed on */
+    size_t raw_begin, raw_end;       /* what of `raw` was not handed on */
     uint8_t peeked[SOURCE_PEEK_MAX]; /* read ahead, and handed on first */
     size_t peeked_begin, peeked_end;
     bool begun, ended; /* the first bytes were looked at; there are no more */
     char problem[SOURCE_PROBLEM_MAX];
+    uint8_t raw[SOURCE_RAW_BYTES]; /* as it was read; the last, as it is not cleared */
 };
 
 /* Opens a file, or standard input for "-". False with the problem set. */

@@ -17,7 +17,7 @@ bool block_flow_begin(struct block_flow *flow, const struct flow_writer *writer)
     flow->writer = *writer;
     flow->next_addr = FIRST_ADDRESS;
     flow->ids = trace_ids_create();
-    return pool_lists_begin(&flow->by_pool) && flow->ids != NULL;
+    return flow->ids != NULL;
 }
 
 void block_flow_free(struct block_flow *flow) {

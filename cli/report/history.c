@@ -32,9 +32,8 @@ bool history_begin(struct history *history, const char *name) {
     history->slice_ns = 15625; /* doubled six times it is a millisecond */
     history->ids = trace_ids_create();
     history->chains = calloc(CHAINS, sizeof *history->chains);
-    history->pools = calloc(HISTORY_POOLS_MAX, sizeof *history->pools);
-    bool lists = pool_lists_begin(&history->by_pool);
-    bool good = lists && history->ids != NULL && history->chains != NULL && history->pools != NULL;
+    history->pools = malloc(HISTORY_POOLS_MAX * sizeof *history->pools);
+    bool good = history->ids != NULL && history->chains != NULL && history->pools != NULL;
     return good || refuse(history, "out of host memory");
 }
 
@@ -111,7 +110,7 @@ static struct history_pool *find_pool(struct history *history, const struct reco
     i = i < HISTORY_POOLS_MAX ? i : HISTORY_POOLS_MAX - 1;
     if (i == history->pool_count) {
         history->pool_count++;
-        history->pools[i].handle = event->pool;
+        history->pools[i] = (struct history_pool){.handle = event->pool};
         snprintf(history->pools[i].name, sizeof history->pools[i].name, "%s", event->pool_name);
     }
     *index = (uint32_t)i;
