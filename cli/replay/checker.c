@@ -62,9 +62,12 @@ uint64_t checker_compare(const uint8_t *memory, uint64_t bytes, uint64_t body, u
 
 /* ----------------------------------------------------------------------- ring */
 
-vram_status checker_begin(struct checker *checker, struct place *place) {
-    size_t bytes = (size_t)CHECKER_BUFFERS * CHECKER_BUFFER_BYTES;
+vram_status checker_begin(struct checker *checker, struct place *place, uint64_t largest) {
     memset(checker, 0, sizeof *checker);
+    checker->buffer_bytes = largest < CHECKER_BUFFER_MAX - CHECKER_BUFFER_ALIGN
+                                ? (largest / CHECKER_BUFFER_ALIGN + 1) * CHECKER_BUFFER_ALIGN
+                                : CHECKER_BUFFER_MAX;
+    size_t bytes = CHECKER_BUFFERS * (size_t)checker->buffer_bytes;
     checker->place = place;
     checker->scanner = scanner_open(place);
     if (checker->scanner != NULL) {
@@ -91,7 +94,7 @@ void checker_end(struct checker *checker) {
 }
 
 static uint8_t *buffer_of(const struct checker *checker, uint32_t index) {
-    return checker->memory + (size_t)index * CHECKER_BUFFER_BYTES;
+    return checker->memory + index * (size_t)checker->buffer_bytes;
 }
 
 /* Waits for one piece and compares it. */
@@ -154,7 +157,7 @@ vram_status checker_check(struct checker *checker, const struct replay_block *bl
     }
     for (uint64_t at = 0; block->addr != 0 && at < block->bytes && status == VRAM_OK;) {
         uint64_t left = block->bytes - at;
-        uint64_t bytes = left < CHECKER_BUFFER_BYTES ? left : CHECKER_BUFFER_BYTES;
+        uint64_t bytes = left < checker->buffer_bytes ? left : checker->buffer_bytes;
         status = fetch(checker, block, at, bytes);
         at += bytes;
     }

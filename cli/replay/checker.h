@@ -14,7 +14,7 @@
 
 #include "scanner.h"
 
-enum { CHECKER_BUFFERS = 64, CHECKER_BUFFER_BYTES = 1 << 20 };
+enum { CHECKER_BUFFERS = 64, CHECKER_BUFFER_MAX = 1 << 20, CHECKER_BUFFER_ALIGN = 4096 };
 
 /* A piece of a block on its way. */
 struct checker_piece {
@@ -27,14 +27,16 @@ struct checker_piece {
 struct checker {
     struct place *place;
     struct scanner *scanner; /* NULL: what follows is used instead */
-    uint8_t *memory;         /* CHECKER_BUFFERS buffers one behind the other */
+    uint8_t *memory;         /* CHECKER_BUFFERS buffers one behind the other, */
+    uint64_t buffer_bytes;   /* each of that size */
     vram_addr pinned;        /* the same when it is page-locked; 0: it is from malloc */
     struct checker_piece pieces[CHECKER_BUFFERS];
     uint32_t next; /* the buffer used longest ago */
     uint64_t mismatched_bytes;
 };
 
-vram_status checker_begin(struct checker *checker, struct place *place);
+/* No block that is checked has more than `largest` bytes. */
+vram_status checker_begin(struct checker *checker, struct place *place, uint64_t largest);
 void checker_end(struct checker *checker);
 
 /* Has `queue` write the block's pattern to its first `bytes`. */

@@ -270,7 +270,9 @@ static vram_status free_rest(struct play *play) {
 /* Says in the pass what went wrong, and at which operation if it was one. */
 static void note_failure(struct play *play, vram_status status, bool at_op, struct pass *pass) {
     char where[64] = "";
-    bool exhausted = vram_status_is_exhausted(status) && status != VRAM_ERR_HOST_MEMORY;
+    /* No device has a size that overflows when it is rounded up. */
+    bool exhausted = (vram_status_is_exhausted(status) && status != VRAM_ERR_HOST_MEMORY) ||
+                     status == VRAM_ERR_OVERFLOW;
     if (at_op) {
         snprintf(where, sizeof where, "operation %zu, %" PRIu64 " bytes: ", play->next + 1,
                  play->session->trace->ops[play->next].bytes);
@@ -393,7 +395,7 @@ vram_status session_open(const struct session_options *options, const struct tra
     session->fine = session->verify || session->pace || session->simulated ||
                     session->curve != NULL || has_uses(trace);
     if (status == VRAM_OK && session->verify) {
-        status = checker_begin(&session->checker, &session->place);
+        status = checker_begin(&session->checker, &session->place, trace->peak_bytes);
     }
     if (status == VRAM_OK) {
         status = policy->begin(&session->place, &session->state);

@@ -37,7 +37,10 @@ static void play(const struct trace *trace, const struct policy *policy, bool ve
     static struct pass pass;
     FUZZ_EXPECT(session_open(&options, trace, policy, &session) == VRAM_OK);
     session_play(session, NULL, NULL, &pass);
-    FUZZ_EXPECT(pass.result != PASS_FAILED);
+    if (pass.result == PASS_FAILED) {
+        fprintf(stderr, "%s: %s\n", policy->name, pass.reason);
+        abort();
+    }
     FUZZ_EXPECT(pass.mismatched_bytes == 0);
     session_close(session);
 }
