@@ -8,6 +8,7 @@
 
 const char *const fuzz_words[] = {"\x1f\x8b\x08",
                                   "\x28\xb5\x2f\xfd",
+                                  "\x28\xb5\x2f\xfd\x04\x58", /* a window of 2 MiB */
                                   "\x50\x2a\x4d\x18",
                                   "\x80\x04",
                                   "VRTC",
