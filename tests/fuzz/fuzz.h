@@ -63,6 +63,10 @@ size_t fuzz_split_lines(const uint8_t *data, size_t bytes, struct fuzz_part *par
 /* Values of JSON, at every depth, with their names and commas. */
 size_t fuzz_split_json(const uint8_t *data, size_t bytes, struct fuzz_part *parts);
 
+/* A number below `below` that follows from the bytes: for checks that only a part of the inputs
+   gets, the same input always the same ones. */
+uint64_t fuzz_choice(const uint8_t *data, size_t bytes, uint64_t below);
+
 #define FUZZ_EXPECT(fact)                                                                          \
     do {                                                                                           \
         if (!(fact)) {                                                                             \

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_parts.c: splits of inputs for formats that several targets read. */
+/* fuzz_parts.c: splits of inputs for formats that several targets read, and a choice by them. */
 #include "fuzz.h"
+
+uint64_t fuzz_choice(const uint8_t *data, size_t bytes, uint64_t below) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (size_t i = 0; i < bytes; i++) {
+        hash = (hash ^ data[i]) * UINT64_C(0x100000001b3);
+    }
+    return (hash >> 32) % below;
+}
 
 size_t fuzz_split_lines(const uint8_t *data, size_t bytes, struct fuzz_part *parts) {
     size_t count = 0, begin = 0;
