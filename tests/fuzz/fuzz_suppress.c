@@ -104,6 +104,6 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-/* The most that a file may have, 1 MiB, is allocated before it is read. */
+/* The most that a file may have, 1 MiB, is allocated before one above 16 KiB is read. */
 const struct fuzz_target fuzz_target = {.split = fuzz_split_lines,
                                         .memory_more = (1 << 20) + (1 << 16)};

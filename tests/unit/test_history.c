@@ -565,12 +565,38 @@ static void little_is_not_worth_saying(void **state) {
     history_free(&history);
 }
 
+/* --------------------------------------------------------------- lists of pools */
+
+/* Tables grow with the numbers: the first, the last that there is, and one that is too large. */
+static void lists_of_far_pools(void **state) {
+    struct pool_lists lists = {0};
+    uint32_t slot = 0;
+    uint64_t id = 0;
+    (void)state;
+    assert_false(pool_lists_any(&lists, 1, &slot, &id));
+    pool_lists_remove(&lists, 7);
+    assert_true(pool_lists_add(&lists, RECORDING_DEFINITIONS_MAX, 5000, 11));
+    assert_true(pool_lists_add(&lists, 1, 3, 12));
+    assert_true(pool_lists_add(&lists, RECORDING_DEFINITIONS_MAX + 1, 4, 13));
+    assert_true(pool_lists_any(&lists, RECORDING_DEFINITIONS_MAX, &slot, &id));
+    assert_true(slot == 5000 && id == 11);
+    assert_true(pool_lists_any(&lists, 1, &slot, &id));
+    assert_true(slot == 3 && id == 12);
+    assert_false(pool_lists_any(&lists, 2, &slot, &id));
+    assert_false(pool_lists_any(&lists, RECORDING_DEFINITIONS_MAX + 1, &slot, &id));
+    assert_false(pool_lists_any(&lists, UINT32_MAX, &slot, &id));
+    pool_lists_remove(&lists, 5000);
+    assert_false(pool_lists_any(&lists, RECORDING_DEFINITIONS_MAX, &slot, &id));
+    pool_lists_free(&lists);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_a_slower_book),
         cmocka_unit_test(strange_events),
         cmocka_unit_test(many_pools),
         cmocka_unit_test(a_pool_takes_its_blocks_with_it),
+        cmocka_unit_test(lists_of_far_pools),
         cmocka_unit_test(many_lost_blocks),
         cmocka_unit_test(a_pool_takes_unknown_blocks_with_it),
         cmocka_unit_test(transfers_are_added_up),

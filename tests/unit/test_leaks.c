@@ -4,6 +4,7 @@
  * and nothing at all unless somebody asks.
  */
 #include "base/clock.h"
+#include "base/error.h"
 #include "core/object/pool_object.h"
 #include "core/tracking/pool_tracking.h"
 #include "track/suppress.h"
@@ -243,6 +244,27 @@ static void long_names_take_no_longer(void **state) {
     assert_true(vr_suppress_matches("a*a$", 4, text));
     assert_true(vr_clock_now() - begin < UINT64_C(1000000000)); /* it was over a minute */
     free(text);
+}
+
+/* The last line of a file counts, also of one that is longer than files usually are; the error from
+   before stays when it is read in the second try. */
+static void long_files_are_read_whole(void **state) {
+    enum { COMMENT = 20000, MOST = 1 << 20 };
+    static char text[MOST + 1];
+    struct vr_suppressions read;
+    (void)state;
+    memset(text, '#', COMMENT);
+    strcpy(text + COMMENT, "\nleak:^last$\n");
+    write_file(text);
+    vr_error_clear();
+    assert_ok(vr_suppressions_read(path, &read));
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+    assert_true(vr_suppressed(&read, "last"));
+    assert_int_equal(read.bad_lines, 0);
+    vr_suppressions_free(&read);
+    memset(text, '#', MOST);
+    write_file(text);
+    assert_int_equal(vr_suppressions_read(path, &read), VRAM_ERR_LIMIT);
 }
 
 static void suppressed_leaks_are_counted_apart(void **state) {
@@ -650,6 +672,7 @@ int main(void) {
         HERE(patterns_are_those_of_the_sanitizer),
         HERE(long_names_take_no_longer),
         HERE(suppressed_leaks_are_counted_apart),
+        HERE(long_files_are_read_whole),
         HERE(reports_of_all_kinds),
         HERE(functions_suppress_too),
         HERE(ends_are_reported),

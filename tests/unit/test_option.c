@@ -441,6 +441,12 @@ static void the_refusal_is_told(void **state) {
     vr_option_reset();
     assert_int_equal(vr_option_check(), VRAM_ERR_INVALID);
     assert_non_null(strstr(vram_error_get()->text, "VRAM_DEVICE_LIMIT"));
+    unsetenv("VRAM_DEVICE_LIMIT");
+    strcat(conf, "no_option=1");
+    setenv("VRAM_CONF", conf, 1);
+    vr_option_reset();
+    assert_int_equal(vr_option_check(), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "no_option"));
     setenv("VRAM_STRICT", "off", 1);
     vr_option_reset();
     assert_int_equal(vr_option_check(), VRAM_OK);
