@@ -45,9 +45,9 @@ enum {
 
 /* How long a storm lasts: longer where each step takes longer, and in make test-long. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define STORM_NS (getenv("VRAM_TEST_LONG") ? UINT64_C(6000000000) : UINT64_C(1500000000))
+#define STORM_NS (getenv("VRAM_TEST_LONG") ? UINT64_C(6000000000) : UINT64_C(750000000))
 #else
-#define STORM_NS (getenv("VRAM_TEST_LONG") ? UINT64_C(3000000000) : UINT64_C(900000000))
+#define STORM_NS (getenv("VRAM_TEST_LONG") ? UINT64_C(3000000000) : UINT64_C(450000000))
 #endif
 #define SECOND UINT64_C(1000000000)
 

@@ -34,9 +34,9 @@ enum { THREADS = 4, QUEUES = 6, POOLS = 3, BLOCKS = 192, LIVE = 1024 };
 #define SECOND UINT64_C(1000000000)
 /* How long a storm lasts: longer where each step takes longer, and in make test-long. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define STORM_NS (getenv("VRAM_TEST_LONG") ? 6 * SECOND : SECOND * 3 / 2)
+#define STORM_NS (getenv("VRAM_TEST_LONG") ? 6 * SECOND : SECOND * 3 / 4)
 #else
-#define STORM_NS (getenv("VRAM_TEST_LONG") ? 3 * SECOND : SECOND)
+#define STORM_NS (getenv("VRAM_TEST_LONG") ? 3 * SECOND : SECOND / 2)
 #endif
 
 /* A block on its way from one thread to another; who exchanges it for an empty one owns it. */
