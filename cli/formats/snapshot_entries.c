@@ -347,8 +347,10 @@ static bool take_traces(struct snapshot_machine *machine, struct value traces) {
     for (size_t i = 0; i < list->count; i++) {
         struct object *events = snapshot_machine_object(machine, list->items[i], OBJECT_EVENTS);
         if (events != NULL) { /* one that comes twice is empty the second time */
-            data->devices[i] = events->list;
-            memset(&events->list, 0, sizeof events->list);
+            data->devices[i] =
+                (struct snapshot_events){events->events, events->count, events->capacity};
+            events->events = NULL;
+            events->count = events->capacity = 0;
         }
     }
     data->device_count = list->count;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STACK_MAX = 1 << 22, MARKS_MAX = 1 << 16, KIND_SHIFT = 56 };
+enum { STACK_MAX = 1 << 22, MARKS_MAX = 1 << 16, KIND_SHIFT = 56, FIRST = 64 };
 
 bool snapshot_machine_refuse_memory(struct snapshot_machine *machine) {
     return pickle_refuse(&machine->pickle,
@@ -18,10 +18,11 @@ bool snapshot_machine_refuse_memory(struct snapshot_machine *machine) {
                              : "out of host memory");
 }
 
-/* Makes place for one more element of an array that grows. */
-static bool grow(struct snapshot_machine *machine, void *array, size_t *capacity, size_t bytes) {
+/* Makes place for one more element of an array that grows; `first` elements if it has none yet. */
+static bool grow(struct snapshot_machine *machine, void *array, size_t *capacity, size_t bytes,
+                 size_t first) {
     void **at = array;
-    size_t wanted = *capacity > 0 ? *capacity * 2 : 64;
+    size_t wanted = *capacity > 0 ? *capacity * 2 : first;
     if (*capacity >= (size_t)1 << 20) {
         wanted = *capacity + *capacity / 4; /* less unused memory where it matters */
     }
@@ -35,9 +36,9 @@ static bool grow(struct snapshot_machine *machine, void *array, size_t *capacity
 }
 
 static bool grow_small(struct snapshot_machine *machine, void *array, uint32_t *capacity,
-                       size_t bytes) {
+                       size_t bytes, size_t first) {
     size_t wide = *capacity;
-    if (wide >= UINT32_C(1) << 30 || !grow(machine, array, &wide, bytes)) {
+    if (wide >= UINT32_C(1) << 30 || !grow(machine, array, &wide, bytes, first)) {
         return snapshot_machine_refuse_memory(machine);
     }
     *capacity = (uint32_t)wide;
@@ -51,7 +52,7 @@ static bool push(struct snapshot_machine *machine, struct value value) {
         return pickle_refuse(&machine->pickle, "the pickle nests too much");
     }
     if (machine->stack_count == machine->stack_capacity &&
-        !grow(machine, &machine->stack, &machine->stack_capacity, sizeof *machine->stack)) {
+        !grow(machine, &machine->stack, &machine->stack_capacity, sizeof *machine->stack, FIRST)) {
         return false;
     }
     machine->stack[machine->stack_count++] = value;
@@ -68,12 +69,21 @@ static bool need(struct snapshot_machine *machine, size_t count) {
            pickle_refuse(&machine->pickle, "the pickle takes a value that is not there");
 }
 
+/* The top of the stack once more; an entry reads as None: keeps (2). */
+static bool push_copy(struct snapshot_machine *machine) {
+    if (!need(machine, 1)) {
+        return false;
+    }
+    struct value value = machine->stack[machine->stack_count - 1];
+    return push(machine, value.kind == VALUE_EVENT ? (struct value){VALUE_NONE, 0} : value);
+}
+
 static bool push_mark(struct snapshot_machine *machine) {
     if (machine->mark_count == MARKS_MAX) {
         return pickle_refuse(&machine->pickle, "the pickle nests too much");
     }
     if (machine->mark_count == machine->mark_capacity &&
-        !grow(machine, &machine->marks, &machine->mark_capacity, sizeof *machine->marks)) {
+        !grow(machine, &machine->marks, &machine->mark_capacity, sizeof *machine->marks, FIRST)) {
         return false;
     }
     machine->marks[machine->mark_count++] = machine->stack_count;
@@ -98,13 +108,13 @@ static bool new_object(struct snapshot_machine *machine, enum object_kind kind, 
     } else {
         if (machine->object_count == machine->object_capacity &&
             !grow_small(machine, &machine->objects, &machine->object_capacity,
-                        sizeof *machine->objects)) {
+                        sizeof *machine->objects, FIRST)) {
             return false;
         }
         *index = machine->object_count++;
     }
     memset(&machine->objects[*index], 0, sizeof *machine->objects);
-    machine->objects[*index].kind = kind;
+    machine->objects[*index].kind = (uint8_t)kind;
     return true;
 }
 
@@ -151,11 +161,12 @@ const char *snapshot_machine_text(const struct snapshot_machine *machine, struct
                : "";
 }
 
+/* The first items are all that most objects ever have: no more place than for these. */
 static bool add_items(struct snapshot_machine *machine, struct object *object,
                       const struct value *items, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (object->count == object->capacity &&
-            !grow_small(machine, &object->items, &object->capacity, sizeof *object->items)) {
+            !grow_small(machine, &object->items, &object->capacity, sizeof *object->items, count)) {
             return false;
         }
         object->items[object->count++] = items[i];
@@ -169,11 +180,11 @@ static bool memo_put(struct snapshot_machine *machine, uint64_t at) {
     if (!need(machine, 1)) {
         return false;
     }
-    if (at > machine->pickle.offset + (1 << 16)) { /* each number takes a byte, and more */
+    if (at > machine->pickle.offset) { /* each number has a value before it, of a byte or more */
         return pickle_refuse(&machine->pickle, "the pickle skips numbers of its memo");
     }
     while (at >= machine->memo_capacity) {
-        if (!grow(machine, &machine->memo, &machine->memo_capacity, sizeof *machine->memo)) {
+        if (!grow(machine, &machine->memo, &machine->memo_capacity, sizeof *machine->memo, FIRST)) {
             return false;
         }
     }
@@ -181,7 +192,7 @@ static bool memo_put(struct snapshot_machine *machine, uint64_t at) {
         machine->memo[machine->memo_count] = 0;
     }
     struct value value = machine->stack[machine->stack_count - 1];
-    bool fits = value.data >> KIND_SHIFT == 0;
+    bool fits = value.data >> KIND_SHIFT == 0 && value.kind != VALUE_EVENT; /* keeps (2) */
     machine->memo[at] = fits ? (uint64_t)value.kind << KIND_SHIFT | value.data : 0;
     if (value.kind == VALUE_OBJECT) {
         struct object *object = &machine->objects[value.data];
@@ -221,16 +232,16 @@ static bool fold_stack(struct snapshot_machine *machine, const struct value *ite
 }
 
 static bool add_event(struct snapshot_machine *machine, struct object *object,
-                      const struct value *value) {
+                      const struct value *value, size_t first) {
     if (value->kind != VALUE_EVENT) {
         return pickle_refuse(&machine->pickle, "a history has something among its entries that is "
                                                "not an entry");
     }
-    if (object->list.count == object->list.capacity &&
-        !grow(machine, &object->list.all, &object->list.capacity, sizeof *object->list.all)) {
+    if (object->count == object->capacity &&
+        !grow_small(machine, &object->events, &object->capacity, sizeof *object->events, first)) {
         return false;
     }
-    object->list.all[object->list.count++] = machine->pending[value->data];
+    object->events[object->count++] = machine->pending[value->data];
     return true;
 }
 
@@ -239,7 +250,7 @@ static bool add_events(struct snapshot_machine *machine, struct object *object,
                        const struct value *items, size_t count) {
     object->kind = OBJECT_EVENTS;
     for (size_t i = 0; i < count; i++) {
-        if (!add_event(machine, object, &items[i])) {
+        if (!add_event(machine, object, &items[i], count)) {
             return false;
         }
     }
@@ -396,7 +407,7 @@ static bool run_op(struct snapshot_machine *machine, const struct pickle_op *op)
         machine->stack_count -= need(machine, 1);
         return machine->stack_count < count;
     case PICKLE_DUP:
-        return need(machine, 1) && push(machine, machine->stack[count - 1]);
+        return push_copy(machine);
     case PICKLE_EMPTY_LIST:
         return push_object(machine, OBJECT_LIST);
     case PICKLE_EMPTY_DICT:
@@ -434,8 +445,7 @@ bool snapshot_machine_run(struct snapshot_machine *machine, struct value *top) {
 
 void snapshot_machine_free(struct snapshot_machine *machine) {
     for (uint32_t i = 0; i < machine->object_count; i++) {
-        free(machine->objects[i].items);
-        free(machine->objects[i].list.all);
+        free(machine->objects[i].items); /* or events */
     }
     free(machine->objects);
     free(machine->stack);

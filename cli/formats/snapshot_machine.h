@@ -6,8 +6,8 @@
  * (1) A value on the stack or in the memo is a number, a text, or refers to an object: a list or
  *     dictionary that is still being filled. Once complete it is a frame, a stack, an entry, a
  *     block, a segment or a note, and the object is used again.
- * (2) An entry that went into its list is gone: no snapshot refers to it a second time. What refers
- *     to it nevertheless reads as None.
+ * (2) An entry is on the stack once, and gone when it went into its list: no snapshot refers to it a
+ *     second time. What refers to it nevertheless reads as None.
  */
 #ifndef FORMATS_SNAPSHOT_MACHINE_H
 #define FORMATS_SNAPSHOT_MACHINE_H
@@ -36,13 +36,16 @@ struct value {
 
 enum object_kind { OBJECT_FREE, OBJECT_LIST, OBJECT_DICT, OBJECT_EVENTS };
 
+/* One byte of a pickle makes an object, so that what it takes bounds the memory of reading one. */
 struct object {
-    enum object_kind kind;
-    uint32_t memo;               /* place in the memo and 1; 0: none */
-    bool shared;                 /* it was put into the memo more than once */
-    struct value *items;         /* of a dictionary: keys and values in turn */
-    uint32_t count, capacity;    /* of `items`; of a free one: the next that is free, and 1 */
-    struct snapshot_events list; /* of OBJECT_EVENTS */
+    uint8_t kind;  /* enum object_kind */
+    bool shared;   /* it was put into the memo more than once */
+    uint32_t memo; /* place in the memo and 1; 0: none */
+    union {
+        struct value *items;           /* of a dictionary: keys and values in turn */
+        struct snapshot_event *events; /* of OBJECT_EVENTS */
+    };
+    uint32_t count, capacity; /* of these; of a free one: the next that is free, and 1 */
 };
 
 struct snapshot_machine {

@@ -48,6 +48,12 @@ int fuzz_take(const uint8_t *data, size_t bytes);
    many times the bytes of the input it had beyond memory_more. */
 size_t fuzz_run(const uint8_t *data, size_t bytes);
 
+/* Around calls into code of others, such as drivers that a context loads: their memory is not
+   counted, and handlers of signals that they set are undone. LLVM's, which come with drivers that
+   compile, would end the process before the input that ends a run is kept. */
+void fuzz_foreign_begin(void);
+void fuzz_foreign_end(void);
+
 /* fuzz_mutate.c: one change to an input, of which there is room for `capacity` bytes. Returns the
    bytes that it has then. */
 size_t fuzz_mutate(uint8_t *data, size_t bytes, size_t capacity);

@@ -6,6 +6,7 @@
  */
 #include "fuzz.h"
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -31,6 +32,27 @@ static void on_free(const volatile void *block) {
     if (block != NULL && atomic_load_explicit(&counts, memory_order_relaxed)) {
         atomic_fetch_sub(&live, (long long)__sanitizer_get_allocated_size(block));
     }
+}
+
+enum { SIGNALS = 32 }; /* numbers of the usual ones are below */
+
+static struct sigaction handlers[SIGNALS];
+static bool handler_known[SIGNALS];
+
+void fuzz_foreign_begin(void) {
+    atomic_store(&counts, false);
+    for (int i = 1; i < SIGNALS; i++) {
+        handler_known[i] = sigaction(i, NULL, &handlers[i]) == 0;
+    }
+}
+
+void fuzz_foreign_end(void) {
+    for (int i = 1; i < SIGNALS; i++) {
+        if (handler_known[i]) {
+            (void)sigaction(i, &handlers[i], NULL); /* refused of SIGKILL and SIGSTOP */
+        }
+    }
+    atomic_store(&counts, true);
 }
 
 static bool is_packed(const uint8_t *data, size_t bytes) {

@@ -9,6 +9,7 @@
 #include "base/conf.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "vram/sim.h"
 #include "vram/vram.h"
 
 #include <string.h>
@@ -126,13 +127,20 @@ static bool loads_drivers(const char *list) {
 static void make_listed(const char *list, uint64_t choice) {
     vram_context_options options = {.size = sizeof options, .backends = list, .sim = ""};
     vram_context *context;
-    if (strlen(list) >= 40 || (choice != 0 && loads_drivers(list))) {
+    bool loads = loads_drivers(list);
+    if (strlen(list) >= 40 || (choice != 0 && loads)) {
         return;
+    }
+    if (loads) {
+        fuzz_foreign_begin();
     }
     if (vram_context_create(&options, &context) == VRAM_OK) {
         vram_context_destroy(context);
     } else {
         FUZZ_EXPECT(vram_error_get()->text[0]);
+    }
+    if (loads) {
+        fuzz_foreign_end();
     }
 }
 
@@ -151,5 +159,7 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-/* The memory is that of contexts with simulated devices, up to 16 of them. */
-const struct fuzz_target fuzz_target = {.memory_more = 256 << 20, .most = 1000};
+/* Nearly all of the memory is the journal of a simulation, as long as the input says. A context and
+   64 devices take less than 1 MiB. */
+const struct fuzz_target fuzz_target = {
+    .memory_more = VR_SIM_JOURNAL_MAX * sizeof(vram_sim_entry) + (1 << 20), .most = 1000};

@@ -237,6 +237,8 @@ def check_segments():
     expect(found["live"]["bytes"] >= 0, "a segment that is listed twice")
 
 
+ENTRY = b"\x8c\x06action\x8c\x05allocs"  # makes one of an empty dictionary
+
 # Operations that no pickle of Python has in this order, and what is said of them.
 OPERATIONS = (
     (b"2.", "takes a value that is not there"),  # DUP of nothing
@@ -253,6 +255,8 @@ OPERATIONS = (
     (b"N" * ((1 << 22) + 1) + b".", "nests too much"),
     (b"(" * ((1 << 16) + 1) + b".", "nests too much"),
     (b"\x8a\x08" + b"\x01" * 8 + b"\x94h\x00" b"N2\x86.", "not a memory snapshot"),  # too large for the memo
+    (b"](}" + ENTRY + b"2e.", "not an entry"),  # one entry twice
+    (b"](}" + ENTRY + b"\x94h\x00e.", "not an entry"),
 )
 
 
@@ -275,6 +279,7 @@ def check_hostile(whole):
     refused("list.pickle", pickle.dumps([1, 2]), "not a memory snapshot")
     refused("text.pickle", pickle.dumps("x" * 5000000), "not a memory snapshot")
     refused("memo.pickle", b"\x80\x04}r\xff\xff\xff\xff.", "skips numbers")
+    refused("memo9.pickle", b"\x80\x04}r\x09\x00\x00\x00.", "skips numbers")
     refused("get.pickle", b"\x80\x04j\x09\x00\x00\x00.", "is not there")
     refused("deep.pickle", b"\x80\x04" + b"(" * 100000 + b".", "nests too much")
     refused("long.pickle", b"\x80\x04\x8b\xff\xff\xff\x7f", "bytes")
