@@ -6,8 +6,8 @@
  * (1) A value on the stack or in the memo is a number, a text, or refers to an object: a list or
  *     dictionary that is still being filled. Once complete it is a frame, a stack, an entry, a
  *     block, a segment or a note, and the object is used again.
- * (2) An entry is on the stack once, and gone when it went into its list: no snapshot refers to it a
- *     second time. What refers to it nevertheless reads as None.
+ * (2) An entry is on the stack once, and gone when it went into its list: no snapshot refers to it
+ *     a second time. What refers to it nevertheless reads as None.
  */
 #ifndef FORMATS_SNAPSHOT_MACHINE_H
 #define FORMATS_SNAPSHOT_MACHINE_H
