@@ -245,8 +245,12 @@ static vram_status one_trip(const struct ringing *ringing, vram_ring *ring,
     if (status == VRAM_OK) {
         status = vram_ring_receive(ring, words, ringing->bytes, PATIENCE_NS, &header);
     }
-    bool whole = status != VRAM_OK || ring_is_whole(words, header.bytes, number);
-    return whole ? status : VRAM_ERR_CORRUPT;
+    if (status != VRAM_OK) {
+        return status;
+    }
+    /* The words were sent from here: a shorter message would leave some of them. */
+    bool whole = header.bytes == ringing->bytes && ring_is_whole(words, header.bytes, number);
+    return whole ? VRAM_OK : VRAM_ERR_CORRUPT;
 }
 
 static vram_status measure_trips(const struct ringing *ringing, struct row *row) {
