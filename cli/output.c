@@ -97,7 +97,7 @@ static void say(const char *kind, const char *format, va_list arguments) {
     vsnprintf(message, sizeof message, format, arguments);
     size_t bytes = strlen(message);
     if (bytes >= MESSAGE_MAX) { /* the reason mostly stands behind the value that is too long */
-        memcpy(message + part, "...", 3);
+        memset(message + part, '.', 3);
         memmove(message + part + 3, message + bytes - part, (size_t)part + 1);
     }
     text_sanitize(message);
