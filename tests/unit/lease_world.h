@@ -32,7 +32,8 @@ struct holder {
 };
 
 static char lease_dir[32];
-static const char *lease_backend = "sim";
+#define LEASE_SIM "memory=64M,granule=64K,real=on"
+static const char *lease_backend = "sim", *lease_sim = LEASE_SIM;
 
 static inline uint64_t lease_now(void) {
     struct timespec now;
@@ -43,7 +44,7 @@ static inline uint64_t lease_now(void) {
 /* A device of 1024 granules whose memory can be written and read. */
 static inline void holder_device(struct holder *holder) {
     vram_context_options options = {
-        .size = sizeof options, .backends = lease_backend, .sim = "memory=64M,granule=64K,real=on"};
+        .size = sizeof options, .backends = lease_backend, .sim = lease_sim};
     vram_limits limits = {.size = sizeof limits, .fraction = 1, .min_free_bytes = VRAM_LIMIT_NONE};
     memset(holder, 0, sizeof *holder);
     assert_ok(vram_context_create(&options, &holder->context));

@@ -131,13 +131,16 @@ static vram_status open_of(const char *device, uint64_t min, uint64_t want, uint
 /* Devices are apart, a device has a name, and whoever claims everything does so once. */
 static void devices(void **state) {
     struct seen *first = &holders[0], *second = &holders[1], *third = &holders[2];
+    struct seen *fourth = &holders[3];
     (void)state;
     assert_int_equal(open_of("", 0, 10, 0, first), VRAM_ERR_INVALID);
     assert_ok(open_of("a", 0, 600, 0, first));
     assert_ok(open_of("b", 0, 600, 0, second));
     assert_int_equal(second->lease->grant, 600);
-    assert_ok(open_of("a", 0, UINT64_MAX, UINT64_MAX - 1, third)); /* sums do not wrap */
+    assert_ok(open_of("a", 0, UINT64_MAX, UINT64_MAX - 1, third));
     assert_int_equal(third->lease->grant, UINT64_MAX - 1);
+    assert_ok(open_of("a", 0, 300, 0, fourth)); /* the sum does not wrap: nothing is left */
+    assert_int_equal(fourth->lease->grant, 0);
 }
 
 static void memory_runs_out(void **state) {

@@ -18,9 +18,12 @@
 
 /* Answers each request. */
 struct script {
-    uint64_t before; /* bytes that it asks for before it grants, the first time */
-    uint64_t more;   /* bytes that it grants beside what was asked for */
-    bool after;      /* asks for everything behind the grant */
+    uint64_t before;                /* bytes that it asks for before it grants, the first time */
+    uint64_t more;                  /* bytes that it grants beside what was asked for */
+    bool after;                     /* asks for everything behind the grant */
+    bool late;                      /* answers when the request's time is over */
+    uint64_t timeout_ns, revoke_ns; /* of requests and of revocations, if not 0 */
+    vram_lease_answer (*answer)(void *user, const vram_lease_event *event); /* of the holder */
 
     int listener;
     pthread_t thread;
@@ -30,7 +33,10 @@ struct script {
     _Atomic uint64_t asked[8]; /* bytes of each */
     atomic_bool revoke;        /* it asks now, */
     atomic_bool cancel;        /* and does not want it any more */
+    atomic_bool again;         /* the same, but asks anew */
     _Atomic uint64_t given;    /* in all */
+    _Atomic uint64_t answers;  /* of the holder's callback */
+    atomic_bool goes_on;       /* a slow callback may return */
 };
 
 struct message {
@@ -55,6 +61,9 @@ static void need_answer(struct script *script, int fd, const uint64_t *n) {
         struct message revoke = message_of(VR_LEASE_REVOKE, 100, script->before, 10 * SECOND);
         (void)!send(fd, &revoke, sizeof revoke, MSG_NOSIGNAL);
         usleep(20000); /* it gives what it does not use */
+    }
+    if (script->late) {
+        vr_os_sleep(n[2] + 10000000);
     }
     out[count++] = message_of(VR_LEASE_GRANTED, n[0], n[1] + script->more, 0);
     if (script->after) {
@@ -91,8 +100,14 @@ static void *script_run(void *argument) {
             message_take(script, fd, bytes);
         }
         if (atomic_exchange(&script->revoke, false)) {
-            struct message revoke = message_of(VR_LEASE_REVOKE, 300, 10 * UNIT, 10 * SECOND);
+            struct message revoke = message_of(VR_LEASE_REVOKE, 300, 10 * UNIT,
+                                               script->revoke_ns ? script->revoke_ns : 10 * SECOND);
             (void)!send(fd, &revoke, sizeof revoke, MSG_NOSIGNAL);
+        }
+        if (atomic_exchange(&script->again, false)) {
+            struct message out[] = {message_of(VR_LEASE_CANCEL, 300, 0, 0),
+                                    message_of(VR_LEASE_REVOKE, 301, 10 * UNIT, 10 * SECOND)};
+            (void)!send(fd, out, sizeof out, MSG_NOSIGNAL);
         }
         if (atomic_exchange(&script->cancel, false)) {
             struct message cancel = message_of(VR_LEASE_CANCEL, 300, 0, 0);
@@ -109,8 +124,10 @@ static void script_begin(struct script *script, struct holder *holder, uint32_t 
     vr_broker_path(lease_dir, path);
     assert_ok(vr_os_socket_listen(path, &script->listener));
     assert_int_equal(pthread_create(&script->thread, NULL, script_run, script), 0);
-    options.timeout_ns = 2 * SECOND;
+    options.timeout_ns = script->timeout_ns ? script->timeout_ns : 2 * SECOND;
     options.flags = flags;
+    options.revoke = script->answer;
+    options.user = script;
     holder_open(holder, &options);
     assert_int_equal(holder_granted(holder), FIRST);
 }
@@ -212,6 +229,28 @@ static void a_waiting_request_keeps_nothing(void **state) {
     script_end(&script, &holder);
 }
 
+static vram_lease_answer answer_count(void *user, const vram_lease_event *event) {
+    struct script *script = user;
+    (void)event;
+    script->answers++;
+    return VRAM_LEASE_DONE;
+}
+
+static vram_lease_answer answer_slowly(void *user, const vram_lease_event *event) {
+    struct script *script = user;
+    (void)event;
+    script->answers++;
+    for (int i = 0; i < 20000 && !script->goes_on; i++) {
+        usleep(1000);
+    }
+    return VRAM_LEASE_DONE;
+}
+
+static void *point_once(void *lease) {
+    (void)vram_lease_point(lease, NULL);
+    return NULL;
+}
+
 static struct script *script_of_log;
 static vram_lease *lease_of_log;
 
@@ -251,6 +290,97 @@ static void a_sleep_for_nothing_is_told(void **state) {
     script_end(&script, &holder);
 }
 
+/* What was asked for before its time was over is not worth a sleep afterwards. */
+static void a_point_after_the_deadline(void **state) {
+    struct script script = {.revoke_ns = 1, .answer = answer_count};
+    struct holder holder;
+    vram_pool_stats stats = {.size = sizeof stats};
+    uint64_t given = 1;
+    (void)state;
+    script_begin(&script, &holder, 0);
+    holder_list(&holder, VRAM_SLEEP_HOST);
+    holder_fill(&holder, 18 * UNIT, 7);
+    uint64_t unused = FIRST - lease_info(holder.lease).held_bytes;
+    script.revoke = true;
+    for (int i = 0; i < 5000 && !lease_info(holder.lease).revocations; i++) {
+        usleep(1000);
+    }
+    expect_given(&script, unused);
+    assert_int_equal(lease_info(holder.lease).asked_bytes, 10 * UNIT - unused);
+    assert_ok(vram_lease_point(holder.lease, &given));
+    assert_int_equal(given, 0);
+    assert_int_equal(script.answers, 0);
+    assert_ok(vram_pool_stats_get(holder.pool, &stats));
+    assert_int_equal(stats.asleep_bytes, 0);
+    script_end(&script, &holder);
+}
+
+/* A question that comes while the program answers another is served behind that, by the lease's
+   own thread, from what the program has freed meanwhile. */
+static void a_question_during_an_answer(void **state) {
+    struct script script = {.answer = answer_slowly};
+    struct holder holder;
+    pthread_t thread;
+    (void)state;
+    script_begin(&script, &holder, 0);
+    holder_fill(&holder, 18 * UNIT, 7);
+    uint64_t unused = FIRST - lease_info(holder.lease).held_bytes;
+    script.revoke = true;
+    expect_given(&script, unused);
+    assert_int_equal(pthread_create(&thread, NULL, point_once, holder.lease), 0);
+    for (int i = 0; i < 5000 && !script.answers; i++) {
+        usleep(1000);
+    }
+    assert_int_equal(script.answers, 1);
+    script.again = true;
+    for (int i = 0; i < 5000 && lease_info(holder.lease).revocations < 2; i++) {
+        usleep(1000);
+    }
+    usleep(10000); /* the lease's thread leaves it to the one that answers */
+    assert_int_equal(script.given, unused);
+    assert_ok(vram_free(holder.addr, holder.queue));
+    script.goes_on = true;
+    pthread_join(thread, NULL);
+    expect_given(&script, unused + 10 * UNIT);
+    assert_int_equal(script.answers, 1);
+    script_end(&script, &holder);
+}
+
+/* A request for more than the lease may have asks for what it may have, and for nothing then. */
+static void a_request_beyond_the_wanted_bytes(void **state) {
+    struct script script = {.more = 0};
+    struct holder holder;
+    struct waiter waiter;
+    (void)state;
+    script_begin(&script, &holder, 0);
+    waiter_start(&waiter, &holder, 400 * UNIT);
+    waiter_join(&waiter);
+    assert_int_equal(waiter.status, VRAM_ERR_LIMIT);
+    assert_non_null(strstr(waiter.report.lease_reason, "want_bytes"));
+    assert_int_equal(script.needs, 1);
+    assert_int_equal(script.asked[0], 300 * UNIT - FIRST);
+    script_end(&script, &holder);
+}
+
+/* What was granted too late for a second request, when others have got the first part meanwhile. */
+static void a_grant_that_comes_too_late(void **state) {
+    bool seen = false;
+    (void)state;
+    for (int turn = 0; turn < 10 && !seen; turn++) { /* on a busy machine it comes later still */
+        struct script script = {.before = 15 * UNIT, .late = true, .timeout_ns = SECOND / 20};
+        struct holder holder;
+        struct waiter waiter;
+        script_begin(&script, &holder, 0);
+        waiter_start(&waiter, &holder, 100 * UNIT);
+        waiter_join(&waiter);
+        assert_int_equal(waiter.status, VRAM_ERR_LIMIT);
+        seen = strstr(waiter.report.lease_reason, "other processes took what was granted");
+        assert_true(script.needs >= 1);
+        script_end(&script, &holder);
+    }
+    assert_true(seen);
+}
+
 /* A lease that is closed while a request holds its grant. */
 static void *close_soon(void *lease) {
     usleep(30000);
@@ -288,6 +418,14 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_waiting_request_keeps_nothing, lease_folder_make,
                                         lease_folder_remove),
         cmocka_unit_test_setup_teardown(a_sleep_for_nothing_is_told, lease_folder_make,
+                                        lease_folder_remove),
+        cmocka_unit_test_setup_teardown(a_point_after_the_deadline, lease_folder_make,
+                                        lease_folder_remove),
+        cmocka_unit_test_setup_teardown(a_question_during_an_answer, lease_folder_make,
+                                        lease_folder_remove),
+        cmocka_unit_test_setup_teardown(a_request_beyond_the_wanted_bytes, lease_folder_make,
+                                        lease_folder_remove),
+        cmocka_unit_test_setup_teardown(a_grant_that_comes_too_late, lease_folder_make,
                                         lease_folder_remove),
         cmocka_unit_test_setup_teardown(a_lease_ends_in_a_request, lease_folder_make,
                                         lease_folder_remove),

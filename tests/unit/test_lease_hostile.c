@@ -10,6 +10,7 @@
 #include "base/wire.h"
 #include "lease/broker.h"
 #include "lease/lease_object.h"
+#include "vram/sim.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -35,6 +36,8 @@ enum lie {
     LIE_REFUSE_LATER,  /* opens properly; then refuses, as if it had not */
     LIE_VERSION_LATER, /* opens properly; then speaks another version */
     LIE_REVOKE_LATER,  /* opens properly; asks for what nobody waits for any more */
+    LIE_LENDERS_LATER, /* opens properly; denies with three lenders, of whom the second kept most */
+    LIE_GONE_LATER,    /* opens properly; at a request it closes all, and then as LIE_CLOSE */
     LIES
 };
 
@@ -48,6 +51,15 @@ struct liar {
 static void put(int fd, uint8_t type, vram_status status, uint64_t a, uint64_t b, uint64_t c) {
     uint8_t bytes[VR_LEASE_MESSAGE_BYTES];
     struct vr_lease_message message = {.type = type, .status = status, .n = {a, b, c, 1, 99, 7}};
+    vr_lease_message_write(bytes, &message);
+    (void)!send(fd, bytes, sizeof bytes, MSG_NOSIGNAL);
+}
+
+static void put_lender(int fd, const char *name, uint64_t asked, uint64_t given) {
+    uint8_t bytes[VR_LEASE_MESSAGE_BYTES];
+    struct vr_lease_message message = {.type = VR_LEASE_LENDER,
+                                       .n = {1, 77, asked, given, VRAM_LEASE_IN_USE, 1000}};
+    strcpy(message.name, name);
     vr_lease_message_write(bytes, &message);
     (void)!send(fd, bytes, sizeof bytes, MSG_NOSIGNAL);
 }
@@ -89,6 +101,8 @@ static void liar_answer(enum lie lie, int fd, uint64_t grant) {
     case LIE_REFUSE_LATER:
     case LIE_VERSION_LATER:
     case LIE_REVOKE_LATER:
+    case LIE_LENDERS_LATER:
+    case LIE_GONE_LATER:
         put(fd, VR_LEASE_OPENED, VRAM_OK, grant ? 0 : 10 * UNIT, 1, 1024 * UNIT);
         break;
     default:
@@ -122,13 +136,27 @@ static void liar_lie(enum lie lie, int fd) {
         (void)!send(fd, bytes, sizeof bytes, MSG_NOSIGNAL);
     } else if (lie == LIE_REVOKE_LATER) {
         put(fd, VR_LEASE_REVOKE, VRAM_OK, 5, 100 * UNIT, 0);
+    } else if (lie == LIE_LENDERS_LATER) {
+        put_lender(fd, "little", 3 * UNIT, 2 * UNIT);
+        put_lender(fd, "most", 9 * UNIT, 4 * UNIT);
+        put_lender(fd, "some", 2 * UNIT, 0);
+        put(fd, VR_LEASE_DENIED, VRAM_OK, 1, 3, 1024 * UNIT);
     }
+}
+
+/* Time of the library's clock that a test adds; it is the system's otherwise. */
+static _Atomic uint64_t clock_ahead;
+
+static uint64_t clock_moved(void *user) {
+    (void)user;
+    return vr_os_now() + clock_ahead;
 }
 
 static void *liar_run(void *argument) {
     struct liar *liar = argument;
     int open[16], count = 0;
     while (!liar->stop) {
+        bool leaves = false;
         struct vr_os_poll polls[17] = {{.fd = liar->listener, .read = true}};
         for (int i = 0; i < count; i++) {
             polls[i + 1] = (struct vr_os_poll){.fd = open[i], .read = true};
@@ -142,8 +170,16 @@ static void *liar_run(void *argument) {
                                 vr_wire_get(bytes + VR_WIRE_HEADER_BYTES + 16, 8));
                 } else if (bytes[5] == VR_LEASE_NEED) {
                     liar_lie(liar->lie, open[i]);
+                    leaves = liar->lie == LIE_GONE_LATER;
+                } else if (bytes[5] == VR_LEASE_LIST) { /* takes its time, and begins */
+                    clock_ahead += 60 * SECOND;
+                    (void)!send(open[i], bytes, 7, MSG_NOSIGNAL);
                 }
             }
+        }
+        while (leaves && count) {
+            close(open[--count]);
+            liar->lie = LIE_CLOSE;
         }
         if (polls[0].readable && count < 16) {
             int fd = accept(liar->listener, NULL, NULL);
@@ -258,6 +294,21 @@ static void a_minimum_nobody_answers_for(void **state) {
     assert_ok(vram_context_destroy(holder.context));
 }
 
+/* Waits until so many requests were made. */
+static void requests_await(const struct holder *holder, uint64_t count) {
+    for (int i = 0; i < 5000 && lease_info(holder->lease).requests < count; i++) {
+        usleep(1000);
+    }
+    assert_int_equal(lease_info(holder->lease).requests, count);
+}
+
+/* The same holder with another pool: a pool asks once at a time. */
+static struct holder second_pool(const struct holder *holder) {
+    struct holder same = *holder;
+    assert_ok(vram_pool_create(holder->device, NULL, &same.pool));
+    return same;
+}
+
 /* Two requests wait, one for the broker and one for its turn, when the lease is closed. */
 static void a_close_ends_what_waits(void **state) {
     struct liar liar;
@@ -268,11 +319,11 @@ static void a_close_ends_what_waits(void **state) {
     options.timeout_ns = 20 * SECOND;
     liar_start(&liar, LIE_SILENT_LATER);
     holder_open(&holder, &options);
-    same = holder;
+    same = second_pool(&holder);
     waiter_start(&first, &holder, 50 * UNIT);
-    usleep(20000);
+    requests_await(&holder, 1);
     waiter_start(&second, &same, 60 * UNIT);
-    usleep(20000);
+    requests_await(&holder, 2);
     uint64_t begin = lease_now();
     assert_ok(vram_lease_close(holder.lease));
     waiter_join(&first);
@@ -280,6 +331,123 @@ static void a_close_ends_what_waits(void **state) {
     assert_true(lease_now() - begin < 10 * SECOND);
     liar_end(&liar);
     assert_ok(vram_context_destroy(holder.context));
+}
+
+/* A request does not wait for its turn for longer than its own time limit: the first one has the
+   broker's answer to wait for half a second longer. */
+static void a_turn_has_a_time_limit(void **state) {
+    struct liar liar;
+    struct holder holder, same;
+    struct waiter first, second;
+    vram_lease_options options = lease_options("x", 0, 100 * UNIT);
+    bool in_time = false;
+    (void)state;
+    options.timeout_ns = SECOND / 20;
+    liar_start(&liar, LIE_SILENT_LATER);
+    holder_open(&holder, &options);
+    same = second_pool(&holder);
+    for (uint64_t turn = 0; turn < 20 && !in_time; turn++) { /* a busy machine is too slow */
+        waiter_start(&first, &holder, 50 * UNIT);
+        requests_await(&holder, 2 * turn + 1);
+        waiter_start(&second, &same, 60 * UNIT);
+        waiter_join(&second);
+        waiter_join(&first);
+        assert_int_equal(first.status, VRAM_ERR_LIMIT);
+        assert_int_equal(second.status, VRAM_ERR_LIMIT);
+        assert_non_null(strstr(first.report.lease_reason, "does not answer"));
+        in_time = strstr(second.report.lease_reason, "other threads of this process are asking");
+    }
+    assert_true(in_time);
+    liar_end(&liar);
+    holder_close(&holder);
+}
+
+/* The broker leaves while a request waits for it, and none stays; then the lease is closed. */
+static void a_close_ends_the_wait_for_a_broker(void **state) {
+    struct liar liar;
+    struct holder holder;
+    struct waiter waiter;
+    vram_lease_options options = lease_options("x", 0, 100 * UNIT);
+    uint64_t patience = vr_lease_broker_ns;
+    (void)state;
+    options.timeout_ns = 60 * SECOND;
+    vr_lease_broker_ns = 60 * SECOND;
+    liar_start(&liar, LIE_GONE_LATER);
+    holder_open(&holder, &options);
+    waiter_start(&waiter, &holder, 50 * UNIT);
+    for (int i = 0; i < 5000 && lease_info(holder.lease).connected; i++) {
+        usleep(1000);
+    }
+    assert_false(lease_info(holder.lease).connected);
+    usleep(10000); /* it tries to connect again */
+    uint64_t begin = lease_now();
+    assert_ok(vram_lease_close(holder.lease));
+    waiter_join(&waiter);
+    assert_true(lease_now() - begin < 10 * SECOND);
+    vr_lease_broker_ns = patience;
+    liar_end(&liar);
+    assert_ok(vram_context_destroy(holder.context));
+}
+
+/* Without a broker nobody can be given anything: a grant that the driver does not fulfil stays. */
+static void a_grant_stays_without_a_broker(void **state) {
+    struct liar liar;
+    struct holder holder;
+    struct waiter waiter;
+    vram_lease_options options = lease_options("x", 0, 100 * UNIT);
+    (void)state;
+    options.timeout_ns = SECOND / 20;
+    liar_start(&liar, LIE_GONE_LATER);
+    holder_open(&holder, &options);
+    waiter_start(&waiter, &holder, 50 * UNIT);
+    waiter_join(&waiter);
+    assert_int_equal(waiter.status, VRAM_ERR_LIMIT);
+    assert_non_null(strstr(waiter.report.lease_reason, "no broker of leases can be reached"));
+    assert_false(lease_info(holder.lease).connected);
+    assert_ok(vram_sim_others_set(holder.context, 0, 1024 * UNIT));
+    waiter_start(&waiter, &holder, 6 * UNIT);
+    waiter_join(&waiter);
+    assert_true(vram_status_is_exhausted(waiter.status));
+    assert_int_equal(lease_info(holder.lease).requests, 2);
+    assert_int_equal(lease_info(holder.lease).given_bytes, 0);
+    assert_int_equal(holder_granted(&holder), 10 * UNIT);
+    assert_ok(vram_sim_others_set(holder.context, 0, 0));
+    holder_fill(&holder, 6 * UNIT, 5);
+    liar_end(&liar);
+    holder_close(&holder);
+}
+
+/* The sentence names the one who kept the most, and counts the others. */
+static void who_kept_the_most_is_named(void **state) {
+    struct liar liar;
+    struct holder holder;
+    struct waiter waiter;
+    vram_lease_options options = lease_options("x", 0, 100 * UNIT);
+    (void)state;
+    liar_start(&liar, LIE_LENDERS_LATER);
+    holder_open(&holder, &options);
+    waiter_start(&waiter, &holder, 50 * UNIT);
+    waiter_join(&waiter);
+    assert_int_equal(waiter.status, VRAM_ERR_LIMIT);
+    assert_int_equal(waiter.report.lender_count, 3);
+    assert_non_null(strstr(waiter.report.lease_reason, "\"most\" (process 77)"));
+    assert_non_null(strstr(waiter.report.lease_reason, "2 more were asked"));
+    liar_end(&liar);
+    holder_close(&holder);
+}
+
+/* A list that has begun and does not go on ends with its time limit. */
+static void a_list_has_a_time_limit(void **state) {
+    struct liar liar;
+    uint32_t count = 7;
+    (void)state;
+    vr_clock_set(&(struct vr_clock_source){.now = clock_moved});
+    liar_start(&liar, LIE_SILENT);
+    assert_int_equal(vram_lease_list(NULL, NULL, &count, NULL, NULL), VRAM_ERR_TIMEOUT);
+    assert_non_null(strstr(vram_error_get()->text, "does not answer"));
+    assert_int_equal(count, 7);
+    liar_end(&liar);
+    vr_clock_set(NULL);
 }
 
 /* ------------------------------------------------------------ a false holder */
@@ -365,16 +533,41 @@ static void lying_holders(void **state) {
     holder_close(&holder);
 }
 
+/* A connection whose first message does not come is closed. */
+static void a_holder_that_says_nothing(void **state) {
+    struct holder holder;
+    vram_lease_options options = lease_options("honest", 0, 600 * UNIT);
+    uint8_t byte;
+    (void)state;
+    vr_clock_set(&(struct vr_clock_source){.now = clock_moved});
+    holder_open(&holder, &options);
+    int fd = holder_connect();
+    usleep(150000); /* longer than a turn of the broker */
+    assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(errno, EAGAIN);
+    clock_ahead += 6 * SECOND;
+    assert_true(is_closed(fd));
+    close(fd);
+    assert_true(lease_info(holder.lease).connected); /* a lease may be silent */
+    holder_close(&holder);
+    vr_clock_set(NULL);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, lease_folder_make, lease_folder_remove)
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(lying_brokers, lease_folder_make, lease_folder_remove),
-        cmocka_unit_test_setup_teardown(brokers_that_change, lease_folder_make,
-                                        lease_folder_remove),
-        cmocka_unit_test_setup_teardown(a_minimum_nobody_answers_for, lease_folder_make,
-                                        lease_folder_remove),
-        cmocka_unit_test_setup_teardown(a_close_ends_what_waits, lease_folder_make,
-                                        lease_folder_remove),
-        cmocka_unit_test_setup_teardown(lying_holders, lease_folder_make, lease_folder_remove),
+        TEST(lying_brokers),
+        TEST(brokers_that_change),
+        TEST(a_minimum_nobody_answers_for),
+        TEST(a_close_ends_what_waits),
+        TEST(a_turn_has_a_time_limit),
+        TEST(a_close_ends_the_wait_for_a_broker),
+        TEST(a_grant_stays_without_a_broker),
+        TEST(who_kept_the_most_is_named),
+        TEST(a_list_has_a_time_limit),
+        TEST(lying_holders),
+        TEST(a_holder_that_says_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

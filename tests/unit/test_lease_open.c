@@ -19,6 +19,56 @@ static void capacity_of_the_device(void **state) {
     holder_close(&first);
 }
 
+/* A driver that does not tell what is free: the device's size is shared out, and a request says
+   nothing of what is free. */
+static void drivers_that_do_not_tell(void **state) {
+    struct holder first, second;
+    vram_lease_options options = lease_options("first", 0, 1024 * UNIT);
+    (void)state;
+    options.capacity_bytes = 0;
+    lease_sim = "memory=64M,granule=64K,real=on,info=off";
+    holder_open(&first, &options);
+    assert_int_equal(holder_granted(&first), 1024 * UNIT);
+    options.name = "second";
+    holder_open(&second, &options);
+    lease_sim = LEASE_SIM;
+    assert_int_equal(holder_granted(&second), 0);
+    holder_fill(&first, 300 * UNIT, 1);
+    holder_fill(&second, 700 * UNIT, 2); /* what the first does not use */
+    assert_int_equal(holder_granted(&first) + holder_granted(&second), 1024 * UNIT);
+    holder_expect(&first, 300 * UNIT, 1);
+    holder_close(&second);
+    holder_close(&first);
+}
+
+/* Leases in two folders have a broker each, though one process hosts both. */
+static void folders_are_apart(void **state) {
+    struct holder first, second;
+    vram_lease_options options = lease_options("first", 0, 1024 * UNIT);
+    char other[] = "/tmp/vram-test-XXXXXX", path[64];
+    vram_lease_entry entry;
+    uint32_t count = 1;
+    (void)state;
+    assert_non_null(mkdtemp(other));
+    holder_open(&first, &options);
+    options.name = "second";
+    options.dir = other;
+    holder_open(&second, &options);
+    assert_int_equal(holder_granted(&second), 1024 * UNIT); /* the first has as much */
+    assert_ok(vram_lease_list(other, &entry, &count, NULL, NULL));
+    assert_int_equal(count, 1);
+    assert_string_equal(entry.name, "second");
+    holder_close(&second); /* ends the second broker alone */
+    assert_int_equal(vram_lease_list(other, &entry, &count, NULL, NULL), VRAM_ERR_STALE);
+    assert_ok(vram_lease_list(lease_dir, &entry, &count, NULL, NULL));
+    assert_string_equal(entry.name, "first");
+    holder_close(&first);
+    strcpy(path, lease_dir);
+    strcpy(lease_dir, other);
+    lease_folder_remove(NULL);
+    strcpy(lease_dir, path);
+}
+
 /* A command that does not start a broker, or does not exist, costs half of the time limit. */
 static void broker_command_fails(void **state) {
     static const char *const commands[] = {"/bin/true", "/bin/false", "/nowhere/vram"};
@@ -71,6 +121,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(capacity_of_the_device, lease_folder_make,
                                         lease_folder_remove),
+        cmocka_unit_test_setup_teardown(drivers_that_do_not_tell, lease_folder_make,
+                                        lease_folder_remove),
+        cmocka_unit_test_setup_teardown(folders_are_apart, lease_folder_make, lease_folder_remove),
         cmocka_unit_test_setup_teardown(broker_command_fails, lease_folder_make,
                                         lease_folder_remove),
         cmocka_unit_test_setup_teardown(two_threads_ask, lease_folder_make, lease_folder_remove),
