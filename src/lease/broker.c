@@ -134,8 +134,8 @@ static void message_take(struct broker *broker, struct broker_connection *connec
     if (message->version != VR_LEASE_VERSION) {
         connection_refuse(connection, VRAM_ERR_UNSUPPORTED);
     } else if (connection->lease) {
-        connection->broken =
-            !vr_broker_take(&broker->table, connection->lease, message, vr_clock_now());
+        bool good = vr_broker_take(&broker->table, connection->lease, message, vr_clock_now());
+        connection->broken = connection->broken || !good; /* an answer may not have fitted */
     } else if (message->type == VR_LEASE_OPEN) {
         open_take(broker, connection, message);
     } else if (message->type == VR_LEASE_LIST) {

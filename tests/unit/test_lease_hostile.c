@@ -533,6 +533,38 @@ static void lying_holders(void **state) {
     holder_close(&holder);
 }
 
+/* A holder that reads none of its answers costs the broker a bounded buffer, and then its lease. */
+static void a_holder_that_does_not_read(void **state) {
+    struct holder holder;
+    vram_lease_options options = lease_options("honest", 0, 600 * UNIT);
+    uint8_t need[VR_LEASE_MESSAGE_BYTES];
+    struct vr_lease_message message = {.type = VR_LEASE_NEED, .n = {1, 1, SECOND}};
+    uint64_t sent = 0, end = lease_now() + 20 * SECOND;
+    uint32_t count = 0;
+    bool closed = false;
+    (void)state;
+    holder_open(&holder, &options);
+    vr_lease_message_write(need, &message);
+    int fd = holder_connect();
+    put_open(fd, UINT64_MAX); /* wants no more: each request is granted at once, with nothing */
+    while (!closed && sent < 100000 && lease_now() < end) {
+        ssize_t some = send(fd, need, sizeof need, MSG_NOSIGNAL | MSG_DONTWAIT);
+        closed = some < 0 && errno != EAGAIN;
+        sent += some > 0;
+        if (!closed && some != (ssize_t)sizeof need) {
+            assert_true(some < 0); /* messages are sent whole, or not at all */
+            usleep(100);
+        }
+    }
+    assert_true(closed);
+    assert_true(sent > 1000); /* many are kept for it before */
+    close(fd);
+    assert_ok(vram_lease_list(NULL, NULL, &count, NULL, NULL));
+    assert_int_equal(count, 1);
+    assert_int_equal(lease_info(holder.lease).brokers, 1); /* which goes on for the others */
+    holder_close(&holder);
+}
+
 /* A connection whose first message does not come is closed. */
 static void a_holder_that_says_nothing(void **state) {
     struct holder holder;
@@ -567,6 +599,7 @@ int main(void) {
         TEST(who_kept_the_most_is_named),
         TEST(a_list_has_a_time_limit),
         TEST(lying_holders),
+        TEST(a_holder_that_does_not_read),
         TEST(a_holder_that_says_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
