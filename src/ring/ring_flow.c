@@ -42,8 +42,8 @@ static vram_status pump_round(struct vr_ring *ring) {
     if (!vr_ring_copies(ring)) {
         return vr_check_lost(&ring->device->base, vr_operation());
     }
-    if (ring->info.strategy == VRAM_RING_DMA_POLLING) {
-        return vr_ring_thread_status(ring);
+    if (ring->info.strategy == VRAM_RING_DMA_POLLING && !vr_ring_thread_failed(ring)) {
+        return VRAM_OK;
     }
     vram_status status = vr_ring_pump(ring, &moved, &arrived);
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;

@@ -130,7 +130,6 @@ struct vr_ring {
     bool thread_ends;
     bool thread_has_reference; /* the thread could not be joined: it has a reference to the ring */
     vram_status thread_status; /* failure of the last step; VRAM_OK: none */
-    struct vram_error thread_error;
 };
 
 /* The word at bytes 0..7 of the control block, with the host's current values. */
@@ -178,8 +177,9 @@ vram_status vr_ring_thread_start(struct vr_ring *ring);
 void vr_ring_thread_stop(struct vr_ring *ring);
 /* Whether the caller is the ring's own thread, in a callback. */
 bool vr_ring_thread_is_own(struct vr_ring *ring);
-/* The last failure of the ring's thread, recorded for the caller; VRAM_OK: none. */
+/* Whether the last step of the ring's thread failed. That may be over, as for a pool that slept: a
+   step of the caller's own tells. */
+bool vr_ring_thread_failed(struct vr_ring *ring);
 int32_t vr_ring_terminated(struct vr_ring *ring); /* ring_flow.c */
-vram_status vr_ring_thread_status(struct vr_ring *ring);
 
 #endif

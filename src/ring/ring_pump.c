@@ -467,9 +467,6 @@ static void thread_run(void *argument) {
         if (status != VRAM_ERR_NOT_READY) {
             ring->thread_status = status;
         }
-        if (status != VRAM_OK && status != VRAM_ERR_NOT_READY) {
-            vr_error_save(&ring->thread_error);
-        }
         if (!ring->thread_ends) {
             (void)vr_cond_wait(&ring->wake, &ring->lock, ring->info.poll_ns);
         }
@@ -507,14 +504,9 @@ void vr_ring_thread_stop(struct vr_ring *ring) {
     vr_os_thread_join(&ring->thread);
 }
 
-vram_status vr_ring_thread_status(struct vr_ring *ring) {
-    struct vram_error error;
+bool vr_ring_thread_failed(struct vr_ring *ring) {
     vr_mutex_lock(&ring->lock);
-    vram_status status = ring->thread_status;
-    error = ring->thread_error;
+    bool failed = ring->thread_status != VRAM_OK;
     vr_mutex_unlock(&ring->lock);
-    if (status != VRAM_OK) {
-        vr_error_restore(&error);
-    }
-    return status;
+    return failed;
 }

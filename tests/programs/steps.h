@@ -45,6 +45,8 @@ struct expected trace_expected(void);
 void trace_ended(struct run *r, struct expected expected);
 /* Forgets the contents of all that lies in the pool. */
 void contents_forget(const struct object *of);
+/* Removes the pins of blocks that end with a scope or a pool, and whose own pool does not. */
+void unpin_all(struct run *r, const struct object *of);
 void buffer_made(struct object *made, struct object *from, uint64_t bytes, unsigned on);
 
 /* What a pool's state adds to the statuses of calls on its blocks, and to allocations from it. */

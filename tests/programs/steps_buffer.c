@@ -214,9 +214,13 @@ void step_buffer_unmap(struct run *r, const struct op *op) {
     if (!buffer_ready(op, &allowed) || !(allowed & OK) || r->loose) {
         return;
     }
-    /* Its queue may have ended since the map. */
-    bool gone = one->last && one->last->state != STATE_LIVE;
-    vram_status status = DO(one->mapped ? allowed | (gone || !one->last ? STALE : 0) : INVALID,
+    /* Its queue may have ended since the map. Then it depends on the device: what is written to a
+       copy in host memory can no longer be brought back. */
+    bool gone = !one->last || one->last->state != STATE_LIVE;
+    if (one->mapped && gone && r->portable) {
+        return;
+    }
+    vram_status status = DO(one->mapped ? allowed | (gone ? STALE : 0) : INVALID,
                             vram_buffer_unmap(buffer[op->buffer]));
     if (status == VRAM_OK) {
         one->mapped = false;
@@ -226,13 +230,28 @@ void step_buffer_unmap(struct run *r, const struct op *op) {
 
 /* --------------------------------------------------------------- growth, moves */
 
-/* The queue is its home from now on if the call has changed its memory. */
-static void learn_home(const struct op *op, struct object *one, struct object *on) {
+static vram_buffer_info info_of(const struct op *op) {
     vram_buffer_info info = {.size = sizeof info};
-    if (vram_buffer_info_get(buffer[op->buffer], &info) == VRAM_OK &&
-        info.queue == queue[on - objects[TYPE_QUEUE]]) {
-        one->home = one->last = on;
+    (void)vram_buffer_info_get(buffer[op->buffer], &info);
+    return info;
+}
+
+/* The queue is its home from now on if the call has changed its memory. The library puts a move,
+   and a change on another queue than its home, behind all work on the buffer. It does not so for
+   growth in place on its home, and a call that had nothing to do has ordered nothing. */
+static void learn_home(struct run *r, const struct op *op, struct object *one, struct object *on,
+                       const vram_buffer_info *before) {
+    vram_buffer_info after = info_of(op);
+    unsigned slot = (unsigned)(on - objects[TYPE_QUEUE]);
+    if (after.queue != queue[slot] || (after.addr == before->addr && after.queue == before->queue &&
+                                       after.capacity_bytes == before->capacity_bytes)) {
+        return;
     }
+    if (after.addr == before->addr && after.queue == before->queue && !order_on(r, op, one, slot)) {
+        step_fault_clear(r, op);
+        (void)order_on(r, op, one, slot);
+    }
+    one->home = one->last = on;
 }
 
 void step_buffer_resize(struct run *r, const struct op *op) {
@@ -251,12 +270,13 @@ void step_buffer_resize(struct run *r, const struct op *op) {
         return;
     }
     allowed |= one->parent->count ? EXHAUSTED : 0;
+    vram_buffer_info before = info_of(op);
     vram_status status = DO(one->mapped ? BUSY | OK : allowed,
                             vram_buffer_resize(buffer[op->buffer], op->bytes, queue[op->queue]));
     if (status == VRAM_OK) {
         contents_cut(&one->contents, op->bytes);
         one->bytes = op->bytes;
-        learn_home(op, one, on);
+        learn_home(r, op, one, on, &before);
     }
     vram_buffer_info info = {.size = sizeof info};
     if (vram_buffer_info_get(buffer[op->buffer], &info) == VRAM_OK) {
@@ -280,9 +300,10 @@ void step_buffer_fit(struct run *r, const struct op *op) {
     struct object *on = buffer_queue(&drawn, one);
     op = &drawn;
     if (on && order_on(r, op, one, (unsigned)(on - objects[TYPE_QUEUE]))) {
+        vram_buffer_info before = info_of(op);
         DO(allowed, vram_buffer_fit(buffer[op->buffer], queue[op->queue]));
         one->last = on;
-        learn_home(op, one, on);
+        learn_home(r, op, one, on, &before);
     }
 }
 
@@ -302,6 +323,7 @@ void step_buffer_move(struct run *r, const struct op *op) {
     allowed |= EXHAUSTED | UNSUPPORTED;
     allowed = one->kind != VRAM_BUFFER_FALLBACK ? INVALID | UNSUPPORTED : allowed;
     allowed |= one->mapped ? BUSY : 0;
+    vram_buffer_info before = info_of(op);
     vram_status status;
     if (op->choice % 2) {
         status = DO(allowed, vram_buffer_promote(buffer[op->buffer], queue[op->queue]));
@@ -309,6 +331,6 @@ void step_buffer_move(struct run *r, const struct op *op) {
         status = DO(allowed, vram_buffer_demote(buffer[op->buffer], queue[op->queue]));
     }
     if (status == VRAM_OK) {
-        learn_home(op, one, on);
+        learn_home(r, op, one, on, &before);
     }
 }

@@ -35,13 +35,14 @@ void step_scope_begin(struct run *r, const struct op *op) {
     }
 }
 
-static void unpin_all(struct run *r, const struct object *of) {
+/* A pin keeps the memory of a block that was freed. */
+void unpin_all(struct run *r, const struct object *of) {
     for (unsigned i = 0; i < SLOTS_block; i++) {
         struct object *one = OBJECT(BLOCK, i);
         struct op unpin = {.block = (uint8_t)i};
         const struct op *op = &unpin;
         while (one->state == STATE_LIVE && one->owner && object_under(one->owner, of) &&
-               one->count) {
+               one->parent != of && one->count) {
             DO(OK, vram_unpin(block[op->block]));
             one->count--;
         }

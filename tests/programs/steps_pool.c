@@ -67,6 +67,9 @@ void step_pool_destroy(struct run *r, const struct op *op) {
     struct object *ended = OBJECT(POOL, op->pool);
     uint64_t allowed = ALLOWED(&skip, ended);
     if (!skip) {
+        if (allowed & OK && settings.threads == 1) {
+            unpin_all(r, ended);
+        }
         DO(allowed, vram_pool_destroy(pool[op->pool]));
         object_end(r, ended);
     }

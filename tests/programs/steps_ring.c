@@ -39,8 +39,6 @@ static bool ring_ready(const struct op *op, uint64_t *allowed) {
     *allowed = ALLOWED(&skip, one);
     *allowed |= *allowed & OK ? pool_awake(one->parent, BUSY | INVALID) : 0;
     *allowed |= *allowed & OK && one->lost ? CORRUPT : 0;
-    /* Its thread may have looked while the pool slept, and not since. */
-    *allowed |= *allowed & OK && one->kind == VRAM_RING_DMA_POLLING ? INVALID | BUSY : 0;
     *allowed |= *allowed & OK && faults_were ? FAULTED : 0; /* of its thread, earlier */
     return !skip;
 }

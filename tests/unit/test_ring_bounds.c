@@ -425,6 +425,31 @@ static void a_lost_device_ends_all_waits(void **state) {
     }
 }
 
+/* The ring's thread has looked while its pool slept, and not since. */
+static void a_pool_that_slept_is_no_failure(void **state) {
+    const uint64_t poll_ns = 60 * MILLISECOND;
+    const vram_ring_options options = {.size = sizeof options,
+                                       .strategy = VRAM_RING_DMA_POLLING,
+                                       .flags = VRAM_RING_INPUT | VRAM_RING_OUTPUT,
+                                       .input_capacity = 8,
+                                       .output_capacity = 8,
+                                       .message_bytes = 56,
+                                       .poll_ns = poll_ns};
+    const vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
+    struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
+    char data[56];
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        assert_ok(vram_ring_send(world.ring, "x", 1, 0, 0));
+    }
+    assert_ok(vram_pool_sleep(world.pool, &keep));
+    vr_os_sleep(3 * poll_ns);
+    assert_ok(vram_pool_wake(world.pool, NULL));
+    assert_int_equal(vram_ring_send(world.ring, "x", 1, 0, 0), VRAM_ERR_NOT_READY);
+    assert_int_equal(vram_ring_receive(world.ring, data, sizeof data, 0, NULL), VRAM_ERR_NOT_READY);
+    ring_rig_end(&world);
+}
+
 /* ------------------------------------------------------------- ends at bad moments */
 
 static void a_ring_ends_with_its_pool(void **state) {
@@ -593,6 +618,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_kernel_finds_damage, start, nothing_left),
         cmocka_unit_test_setup_teardown(every_call_may_fail, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_lost_device_ends_all_waits, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_pool_that_slept_is_no_failure, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_ring_ends_with_its_pool, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_queue_that_is_gone_is_told, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_wait_ends_when_its_ring_does, start, nothing_left),
