@@ -263,8 +263,8 @@ VRAM_API vram_status vram_buffer_map(vram_buffer *buffer, uint64_t offset, uint6
  * Ends the mapping. With VRAM_MAP_WRITE the host copy, if there is one, is written back in the
  * order of the queue; on a queue other than the home the call waits until that is done. After a
  * failure the buffer stays mapped and the call may be repeated; the data may be on the device
- * already. VRAM_ERR_INVALID if the buffer is not mapped. Destroying a mapped buffer drops what
- * was written.
+ * already. VRAM_ERR_STALE if that queue has ended: the data cannot be written back any more.
+ * VRAM_ERR_INVALID if the buffer is not mapped. Destroying a mapped buffer drops what was written.
  */
 VRAM_API vram_status vram_buffer_unmap(vram_buffer *buffer);
 
