@@ -156,14 +156,13 @@ static size_t rounded_size(size_t size) {
     return (size + step - 1) / step * step;
 }
 
-/* Whether it is one of PyTorch's own streams, which are never destroyed: the default stream is 0,
-   the others are odd, and the id of an ExternalStream is its handle. */
-static bool lasts(const c10::cuda::CUDAStream &stream) {
+/* The default stream is 0, the others are odd, and the id of an ExternalStream is its handle. */
+bool stream_lasts(const c10::cuda::CUDAStream &stream) {
     return stream.id() == 0 || (stream.id() & 1) != 0;
 }
 
 void *Allocator::alloc(int device, size_t size, const c10::cuda::CUDAStream &stream) {
-    return alloc(device, size, stream.stream(), lasts(stream));
+    return alloc(device, size, stream.stream(), stream_lasts(stream));
 }
 
 void *Allocator::alloc(int device, size_t size, void *stream, bool lasting) {
@@ -293,7 +292,7 @@ void Allocator::recordStream(const c10::DataPtr &pointer, c10::cuda::CUDAStream 
     }
     Heap &heap = *heap_if_made(block.device);
     RelaxedCapture relaxed(heap);
-    if (heap.use(block, stream.stream()) != VRAM_OK) {
+    if (heap.use(block, stream.stream(), stream_lasts(stream)) != VRAM_OK) {
         throw_error("cannot record a stream");
     }
 }

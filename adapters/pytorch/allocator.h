@@ -47,7 +47,8 @@ class Allocator final : public cca::CUDAAllocator {
 
     /* ---- life and limits */
     void init(int device_count) override;
-    bool initialized() override { return device_count_.load() != 0; }
+    /* From the first moment: PyTorch lets nobody replace an allocator that is. */
+    bool initialized() override { return true; }
     double getMemoryFraction(c10::DeviceIndex device) override;
     void setMemoryFraction(double fraction, c10::DeviceIndex device) override;
     void emptyCache(MempoolId id) override;
@@ -181,6 +182,9 @@ class Allocator final : public cca::CUDAAllocator {
     ExportedBlocks exported_;
     OpenedBlocks opened_;
 };
+
+/* Whether it is one of PyTorch's own streams, which are never destroyed. */
+bool stream_lasts(const c10::cuda::CUDAStream &stream);
 
 /* The tag of allocations of this thread, and of autograd's threads that work for it; NULL: none. */
 const char *current_tag();

@@ -147,13 +147,31 @@ int vram_torch_enabled(void) {
 
 /* --------------------------------------------------------------- sleep and reports */
 
+/* On a stream of PyTorch's: an error of the question is none of the program's. */
+static bool is_captured(void *stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    return status != cudaStreamCaptureStatusNone;
+}
+
+/* A capture does not survive that somebody waits for the device. */
 int vram_torch_sleep(int device, const char *tag, int keep) {
     return guarded([=] {
+        Heap &heap = Allocator::get().heap(device);
+        for (void *stream : heap.route_streams()) {
+            if (stream != nullptr && is_captured(stream)) {
+                return fail_with("cannot sleep: a graph is being captured; end the capture first "
+                                 "(VRAM_ERR_CAPTURE)");
+            }
+        }
         vram_sleep_options options = {};
         options.size = sizeof options;
         options.contents = static_cast<vram_sleep_contents>(keep);
         options.tag = tag;
-        vram_status status = vram_pool_sleep(Allocator::get().heap(device).pool(), &options);
+        vram_status status = heap.sleep(options);
         return status == VRAM_OK ? 0 : fail_status("cannot sleep");
     });
 }

@@ -30,8 +30,10 @@ void Allocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId id,
                                     std::function<bool(cudaStream_t)> filter) {
     Heap &heap = this->heap(device);
     heap.pool_hold(id);
+    c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(device);
     bool begun = heap.route_begin(
-        id, [filter](void *stream) { return filter(static_cast<cudaStream_t>(stream)); });
+        id, [filter](void *stream) { return filter(static_cast<cudaStream_t>(stream)); },
+        stream_lasts(current) ? current.stream() : nullptr);
     if (!begun) {
         heap.pool_release(id);
         throw_text("beginAllocateToPool: already recording to this pool");

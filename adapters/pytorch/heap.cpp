@@ -228,17 +228,31 @@ void Heap::free(const Block &block) {
         statistics_.block_freed(block, block.owner->free(block.addr));
         return;
     }
+    statistics_.block_freed(block, true);
+    if (external_any_.load(std::memory_order_acquire)) {
+        std::lock_guard<std::mutex> guard(external_mutex_);
+        if (external_uses_.erase(block.addr) != 0) {
+            until_idle_.push_back(block);
+            return;
+        }
+    }
     /* A failure (the process exits, a forked child, a lost device) leaves nothing to do. */
     vram_free(block.addr, block.queue);
-    statistics_.block_freed(block, true);
 }
 
-vram_status Heap::use(const Block &block, void *stream) {
+vram_status Heap::use(const Block &block, void *stream, bool lasting) {
     if (block.stream == stream) {
         return VRAM_OK;
     }
+    lasting = lasting || streams_.knows(stream); /* another name of a stream of PyTorch's */
     if (block.source == Source::PRIVATE) {
-        block.owner->use(block.addr, stream);
+        block.owner->use(block.addr, stream, lasting);
+        return VRAM_OK;
+    }
+    if (!lasting) {
+        std::lock_guard<std::mutex> guard(external_mutex_);
+        external_uses_.insert(block.addr);
+        external_any_.store(true, std::memory_order_release);
         return VRAM_OK;
     }
     vram_queue *queue = nullptr;
@@ -260,32 +274,46 @@ void Heap::settle_streams() {
 }
 
 /* Free segments of pools that no graph and no MemPool holds, of external streams, or of the pool
-   named. A graph may have been launched on any stream, so the device has to be idle. Nothing during
-   a capture. */
+   named, and blocks that external streams used. A graph may have been launched on any stream, so
+   the device has to be idle. What is freed after this call began may be in use. Nothing during a
+   capture. */
 uint64_t Heap::release_private(PoolId id) {
     bool any = false;
     uint64_t released = 0;
+    std::vector<Block> blocks;
+    std::map<PoolId, uint64_t> rounds;
     auto concerns = [id](const PrivatePool &pool) {
         return pool.use_count == 0 || pool.id() == id || pool.id() == EXTERNAL;
     };
     if (capturing()) {
         return 0;
     }
-    for (const std::shared_ptr<PrivatePool> &pool : pools()) {
-        any = any || concerns(*pool);
+    {
+        std::lock_guard<std::mutex> guard(external_mutex_);
+        blocks.swap(until_idle_);
     }
-    if (!any) {
+    for (const std::shared_ptr<PrivatePool> &pool : pools()) {
+        any = any || concerns(*pool) || pool->waits_for_idle();
+        rounds[pool->id()] = pool->round_begin();
+    }
+    if (!any && blocks.empty()) {
         return 0;
     }
     if (options_.synchronize) {
         options_.synchronize();
     }
     settle_streams();
+    for (const Block &block : blocks) {
+        vram_free(block.addr, block.queue);
+        released += block.held;
+    }
     std::lock_guard<std::mutex> guard(mutex_);
     for (auto it = pools_.begin(); it != pools_.end();) {
         PrivatePool *pool = it->second.get();
+        uint64_t round = rounds[pool->id()]; /* 0, before all frees: the pool is new */
+        pool->idle_before(round);
         if (concerns(*pool)) {
-            released += pool->release_free();
+            released += pool->release_free(round);
         }
         it = pool->use_count == 0 && pool->empty() ? pools_.erase(it) : std::next(it);
     }
@@ -303,6 +331,15 @@ uint64_t Heap::trim(PoolId id) {
     settle_streams();
     vram_pool_trim(pool_, nullptr, &second);
     return first + second;
+}
+
+/* The pool waits for the queues that it knows. A program's kernels may run on streams on which
+   nothing was ever allocated. */
+vram_status Heap::sleep(const vram_sleep_options &options) {
+    if (options_.synchronize) {
+        options_.synchronize();
+    }
+    return vram_pool_sleep(pool_, &options);
 }
 
 /* ---------------------------------------------------------------- private pools */
@@ -432,14 +469,14 @@ std::vector<std::shared_ptr<PrivatePool>> Heap::pools() {
     return all;
 }
 
-bool Heap::route_begin(PoolId id, Filter filter) {
+bool Heap::route_begin(PoolId id, Filter filter, void *stream) {
     std::lock_guard<std::mutex> guard(mutex_);
     for (const Route &route : routes_) {
         if (route.id == id) {
             return false;
         }
     }
-    routes_.push_back(Route{id, std::move(filter)});
+    routes_.push_back(Route{id, std::move(filter), stream});
     routes_count_.store(static_cast<int>(routes_.size()), std::memory_order_release);
     return true;
 }
@@ -454,6 +491,15 @@ bool Heap::route_end(PoolId id) {
         }
     }
     return false;
+}
+
+std::vector<void *> Heap::route_streams() {
+    std::lock_guard<std::mutex> guard(mutex_);
+    std::vector<void *> all;
+    for (const Route &route : routes_) {
+        all.push_back(route.stream);
+    }
+    return all;
 }
 
 PrivatePool *Heap::route_of(void *stream) {

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,8 +79,14 @@ class Heap {
     vram_status alloc_external(uint64_t size, void *stream, Block *block);
     /* Frees a block that the caller has taken out of the table. */
     void free(const Block &block);
-    /* Work of another stream uses the block. */
-    vram_status use(const Block &block, void *stream);
+    /* Work of another stream uses the block. Not `lasting`: as with alloc_external, the stream is
+       not asked what it has finished, now or later. Once freed, the block serves others after the
+       device was idle. */
+    vram_status use(const Block &block, void *stream, bool lasting = true);
+
+    /* Waits until the device is idle, also for streams that never allocated, and puts the pool to
+       sleep. Not during a capture. */
+    vram_status sleep(const vram_sleep_options &options);
 
     /* Gives free memory back to the driver; of one private pool if `id` is not {0, 0}. Returns how
        many bytes that was. */
@@ -95,9 +102,12 @@ class Heap {
     bool pool_release(PoolId id);
     int pool_uses(PoolId id);
     std::shared_ptr<PrivatePool> pool_find(PoolId id);
-    /* Routes allocations on streams that the filter accepts. False if it is routed already. */
-    bool route_begin(PoolId id, Filter filter);
+    /* Routes allocations on streams that the filter accepts. False if it is routed already.
+       `stream` is the one on which a capture begins, if one does. */
+    bool route_begin(PoolId id, Filter filter, void *stream = nullptr);
     bool route_end(PoolId id);
+    /* The streams on which the routes of now began: a capture is on one of them. */
+    std::vector<void *> route_streams();
     bool capturing() const { return routes_count_.load(std::memory_order_acquire) != 0; }
     std::vector<std::shared_ptr<PrivatePool>> pools();
     /* The parts of a checkpoint as live blocks again. */
@@ -124,6 +134,7 @@ class Heap {
     struct Route {
         PoolId id;
         Filter filter;
+        void *stream; /* on which it began */
     };
 
     Heap(int ordinal, const HeapOptions &options) : ordinal_(ordinal), options_(options) {}
@@ -160,6 +171,12 @@ class Heap {
     std::map<PoolId, std::shared_ptr<PrivatePool>> pools_;
     std::vector<Route> routes_;
     std::atomic<int> routes_count_{0};
+
+    /* Blocks of the device's pool that streams use which may be destroyed. */
+    std::mutex external_mutex_;
+    std::set<uintptr_t> external_uses_;     /* live ones; under external_mutex_ */
+    std::vector<Block> until_idle_;         /* freed ones; under external_mutex_ */
+    std::atomic<bool> external_any_{false}; /* ever: others pay one load */
 
     std::mutex sample_mutex_;
     Count reserved_bytes_, small_bytes_, segments_; /* under sample_mutex_ */

@@ -83,6 +83,7 @@ PrivatePool::Part *PrivatePool::split(Part *part, uint64_t size) {
     after->size = rest;
     after->stream = part->stream;
     after->segment = part->segment;
+    after->round = part->round;
     after->before = part;
     after->after = part->after;
     if (part->after != nullptr) {
@@ -124,6 +125,7 @@ vram_status PrivatePool::alloc(uint64_t size, void *stream, bool grow, uintptr_t
 /* Merges a part that is neither live nor pending with free neighbours. Keeps (2) and (3). */
 void PrivatePool::make_free(Part *part) {
     part->live = part->pending = false;
+    part->until_idle = false;
     part->requested = 0;
     part->uses.clear();
     part->points.clear();
@@ -134,6 +136,7 @@ void PrivatePool::make_free(Part *part) {
         }
         free_.erase(other);
         part->size += other->size;
+        part->round = std::max(part->round, other->round);
         if (ahead) {
             part->after = other->after;
             if (part->after != nullptr) {
@@ -185,7 +188,7 @@ bool PrivatePool::points_passed(Part *part) {
 void PrivatePool::settle_locked() {
     for (size_t i = 0; i < pending_.size();) {
         Part *part = pending_[i];
-        if (!mark_uses(part) || !points_passed(part)) {
+        if (part->until_idle || !mark_uses(part) || !points_passed(part)) {
             i++;
             continue;
         }
@@ -214,7 +217,9 @@ bool PrivatePool::free(uintptr_t addr) {
     Part *part = found->second;
     live_.erase(found);
     part->live = false;
-    if (!part->uses.empty() && (!mark_uses(part) || !points_passed(part))) {
+    part->round = round_;
+    bool marked = part->uses.empty() || mark_uses(part);
+    if (part->until_idle || !marked || !points_passed(part)) {
         part->pending = true;
         pending_.push_back(part);
         return false;
@@ -223,10 +228,14 @@ bool PrivatePool::free(uintptr_t addr) {
     return true;
 }
 
-void PrivatePool::use(uintptr_t addr, void *stream) {
+void PrivatePool::use(uintptr_t addr, void *stream, bool lasting) {
     std::lock_guard<std::mutex> guard(mutex_);
     auto found = live_.find(addr);
     if (found == live_.end() || found->second->stream == stream) {
+        return;
+    }
+    if (!lasting) {
+        found->second->until_idle = true;
         return;
     }
     std::vector<void *> &uses = found->second->uses;
@@ -235,14 +244,33 @@ void PrivatePool::use(uintptr_t addr, void *stream) {
     }
 }
 
-uint64_t PrivatePool::release_free() {
+uint64_t PrivatePool::round_begin() {
+    std::lock_guard<std::mutex> guard(mutex_);
+    return ++round_;
+}
+
+void PrivatePool::idle_before(uint64_t round) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    for (Part *part : pending_) {
+        part->until_idle = part->until_idle && part->round >= round;
+    }
+    settle_locked();
+}
+
+bool PrivatePool::waits_for_idle() {
+    std::lock_guard<std::mutex> guard(mutex_);
+    return std::any_of(pending_.begin(), pending_.end(),
+                       [](const Part *part) { return part->until_idle; });
+}
+
+uint64_t PrivatePool::release_free(uint64_t round) {
     uint64_t released = 0;
     std::lock_guard<std::mutex> guard(mutex_);
     settle_locked();
     for (auto it = segments_.begin(); it != segments_.end();) {
         Segment *segment = it->second.get();
         Part *part = segment->first;
-        if (part->size != segment->size || part->live || part->pending) {
+        if (part->size != segment->size || part->live || part->pending || part->round >= round) {
             ++it;
             continue;
         }
@@ -294,6 +322,7 @@ void PrivatePool::shape(Segment *segment, const SegmentInfo &wanted, Restored *r
         part->size = info.size;
         part->stream = info.stream;
         part->segment = segment;
+        part->round = round_;
         part->before = before;
         (before != nullptr ? before->after : segment->first) = part;
         before = part;
@@ -330,6 +359,7 @@ vram_status PrivatePool::restore(const Checkpoint &checkpoint, Restored *restore
         restored->freed.push_back(
             PartInfo{part->addr, part->size, part->requested, part->stream, true, false});
         live_.erase(live_.begin());
+        part->round = round_;
         make_free(part);
     }
     for (const SegmentInfo &wanted : checkpoint.segments) {

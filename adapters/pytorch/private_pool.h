@@ -88,12 +88,21 @@ class PrivatePool {
     /* Frees a live part. Returns whether no stream uses it any more; else `idle` is called for it
        by a later call of any kind. */
     bool free(uintptr_t addr);
-    /* Another stream uses the live part at `addr`. */
-    void use(uintptr_t addr, void *stream);
+    /* Another stream uses the live part at `addr`. Not `lasting`: one that the program may destroy,
+       which is never asked what it has finished. After its free the part is pending until the
+       device was idle. */
+    void use(uintptr_t addr, void *stream, bool lasting);
     /* Looks for parts whose streams have finished. */
     void settle();
-    /* Gives back segments without live or pending parts. Only when no work can use them. */
-    uint64_t release_free();
+    /* A new round of frees begins. What was freed in earlier ones is idle once the device is. */
+    uint64_t round_begin();
+    /* The device was idle after that round began: parts of earlier rounds wait for no stream. */
+    void idle_before(uint64_t round);
+    /* Whether freed parts wait for an idle device. */
+    bool waits_for_idle();
+    /* Gives back segments without live or pending parts that were freed before the round. Only when
+       no work can use them: the device was idle after the round began. */
+    uint64_t release_free(uint64_t round);
 
     Checkpoint checkpoint();
     /* Frees all live parts, and makes the parts of the checkpoint live again, at the same
@@ -125,6 +134,8 @@ class PrivatePool {
         void *stream = nullptr;
         Segment *segment = nullptr;
         bool live = false, pending = false;
+        bool until_idle = false;                  /* a stream that may be destroyed uses it */
+        uint64_t round = 0;                       /* of its last free */
         Part *before = nullptr, *after = nullptr; /* neighbours in the segment */
         std::vector<void *> uses;                 /* other streams; no duplicates */
         std::vector<vram_point> points;           /* of pending parts: what has to pass */
@@ -166,6 +177,7 @@ class PrivatePool {
     std::set<Part *, FitOrder> free_;
     std::map<uintptr_t, Part *> live_;
     std::vector<Part *> pending_;
+    uint64_t round_ = 0;
 };
 
 } // namespace vram_torch

@@ -2,7 +2,7 @@
 /*
  * From a cudaStream_t to the queue of libvram that adopted it. PyTorch does not destroy its
  * streams, so a row stays for the life of the process, and readers need no lock. Streams of others,
- * which may be destroyed, are not in it: Heap::alloc_external.
+ * which may be destroyed, are not in it: Heap::alloc_external, Heap::use.
  */
 #ifndef VRAM_TORCH_STREAM_TABLE_H
 #define VRAM_TORCH_STREAM_TABLE_H

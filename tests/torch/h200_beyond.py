@@ -50,6 +50,26 @@ def sleeping():
 
 
 @item()
+def sleeping_under_work():
+    """Work of streams that never allocated is done before its tensors sleep."""
+    torch, vt = start()
+    sides = [torch.cuda.Stream() for _ in range(3)]
+    with vt.tag("weights"):
+        kept = [torch.zeros(5 * MIB, dtype=torch.int32, device="cuda") for _ in sides]
+    torch.cuda.synchronize()
+    for turn in range(1, 9):
+        for side, each in zip(sides, kept):
+            with torch.cuda.stream(side):
+                torch.cuda._sleep(30_000_000)
+                each.fill_(turn)
+        vt.sleep("weights")
+        vt.wake("weights")
+        for each in kept:
+            expect(bool((each == turn).all()), f"turn {turn}: {int(each[0])}")
+    return "8 turns on 3 streams"
+
+
+@item()
 def sleeping_graph():
     """A captured graph works after its weights and its own memory have slept."""
     torch, vt = start()

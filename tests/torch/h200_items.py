@@ -270,9 +270,13 @@ def destroyed_stream():
             kept = [torch.ones(n * 1000 + 1, device="cuda") for n in range(50)]
             expect(all(float(each.sum()) == len(each) for each in kept), "contents")
             del kept[:-1]
+        recorded = [torch.ones(1 << 20, device="cuda") for _ in range(2)]
+        for each in recorded:
+            each.record_stream(torch.cuda.ExternalStream(native.value))
+        del recorded[0], each
         torch.cuda.synchronize()
         expect(runtime.cudaStreamDestroy(native) == 0, "destroying it")
-        del kept
+        del kept, recorded
         x = torch.ones(1 << 20, device="cuda")
         expect(float(x.sum()) == 1 << 20, f"a kernel after stream {turn} was destroyed")
         del x

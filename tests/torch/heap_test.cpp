@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -37,6 +38,7 @@ struct World {
     std::vector<void *> streams;
     std::unique_ptr<Heap> heap;
     int synchronized = 0, reclaimed = 0;
+    std::function<void()> meanwhile; /* runs while somebody waits for the device */
 
     explicit World(const char *sim, bool moving = true, int stream_count = 3) {
         vram_context_options options = {};
@@ -51,7 +53,12 @@ struct World {
         HeapOptions heap_options;
         heap_options.device = device;
         heap_options.moving = moving;
-        heap_options.synchronize = [this] { synchronized++; };
+        heap_options.synchronize = [this] {
+            synchronized++;
+            if (meanwhile) {
+                meanwhile();
+            }
+        };
         heap_options.reclaim = [this] { return reclaimed++ < 0; };
         vram_status status = VRAM_OK;
         heap = Heap::create(0, heap_options, &status);
@@ -498,6 +505,94 @@ static void external_streams_are_not_touched() {
     CHECK(world.heap->pool_release(GRAPH));
 }
 
+/* The same of a stream that record_stream names: what it uses is not free before the device was
+   idle. */
+static void external_uses_wait_for_an_idle_device() {
+    World world("memory=256M");
+    void *stream = reinterpret_cast<void *>(uintptr_t(0x7000));
+    Block a = world.alloc(100 * MIB);
+    CHECK(world.heap->use(a, stream, false) == VRAM_OK);
+    CHECK(world.heap->use(a, stream, false) == VRAM_OK);
+    CHECK(!world.heap->streams().knows(stream) && world.heap->streams().queues().size() == 1);
+    world.free(a);
+    CHECK(world.allocated() == 0 && world.heap->statistics().get().active[ALL].current == 0);
+    Block b = world.alloc(100 * MIB);
+    CHECK(b.addr != a.addr && world.synchronized == 0);
+    Block c = world.alloc(100 * MIB); /* memory runs out: that of `a` */
+    CHECK(world.synchronized > 0);
+    CHECK(world.heap->use(c, world.streams[0], false) == VRAM_OK); /* a stream that lasts */
+    world.free(c);
+    int before = world.synchronized;
+    c = world.alloc(100 * MIB);
+    CHECK(world.synchronized == before);
+    world.free(b);
+    world.free(c);
+
+    world.heap->pool_hold(GRAPH);
+    CHECK(world.heap->route_begin(GRAPH, [](void *) { return true; }));
+    auto pool = world.heap->pool_find(GRAPH);
+    a = world.alloc(1000);
+    CHECK(world.heap->use(a, stream, false) == VRAM_OK);
+    world.free(a);
+    b = world.alloc(1000);
+    CHECK(b.addr != a.addr && world.heap->statistics().get().active[ALL].current == 2);
+    world.free(b);
+    world.heap->route_end(GRAPH);
+    pool->settle();
+    CHECK(world.heap->statistics().get().active[ALL].current == 1);
+    world.heap->trim(PoolId(0, 0));
+    CHECK(world.heap->statistics().get().active[ALL].current == 0);
+    check_parts(*pool);
+    CHECK(!world.heap->streams().knows(stream) && world.heap->pool_release(GRAPH));
+    world.heap->trim(PoolId(0, 0));
+    CHECK(world.heap->reserved().bytes.current == 0);
+}
+
+/* What is freed while somebody waits for the device may be in use when that wait ends. */
+static void frees_during_the_wait_are_kept() {
+    World world("memory=1G");
+    void *stream = reinterpret_cast<void *>(uintptr_t(0x7000));
+    Block segment, used = world.alloc(10 * MIB), other = world.alloc(10 * MIB);
+    CHECK(world.heap->alloc_external(20 * MIB, stream, &segment) == VRAM_OK);
+    CHECK(world.heap->use(used, stream, false) == VRAM_OK);
+    CHECK(world.heap->use(other, stream, false) == VRAM_OK);
+    world.free(other);
+    world.meanwhile = [&] {
+        world.free(segment);
+        world.free(used);
+        world.meanwhile = nullptr;
+    };
+    world.heap->trim(PoolId(0, 0));
+    CHECK(world.synchronized == 1 && world.allocated() == 0);
+    CHECK(world.heap->reserved().bytes.current == int64_t(30 * MIB));
+    world.heap->trim(PoolId(0, 0));
+    CHECK(world.synchronized == 2 && world.heap->reserved().bytes.current == 0);
+}
+
+/* Work that was submitted before, on a stream that the pool does not know, is what sleeps. */
+static void sleep_waits_for_all_streams() {
+    World world("memory=1G");
+    Block a = world.alloc(4 * MIB, 0, "weights");
+    vram_queue *queue = nullptr;
+    uint32_t last = 0;
+    CHECK(vram_queue_create(world.device, nullptr, &queue) == VRAM_OK);
+    CHECK(vram_queue_fill(queue, a.addr, 0, 4, 4 * MIB) == VRAM_OK);
+    world.meanwhile = [&] {
+        CHECK(vram_queue_fill(queue, a.addr, 7, 4, 4 * MIB) == VRAM_OK);
+        CHECK(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT) == VRAM_OK);
+    };
+    vram_sleep_options options = {};
+    options.size = sizeof options;
+    options.contents = VRAM_SLEEP_HOST;
+    options.tag = "weights";
+    CHECK(world.heap->sleep(options) == VRAM_OK && world.synchronized == 1);
+    CHECK(vram_pool_wake(world.heap->pool(), "weights") == VRAM_OK);
+    CHECK(vram_queue_download(queue, &last, a.addr + 4 * MIB - 4, 4) == VRAM_OK);
+    CHECK(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT) == VRAM_OK && last == 7);
+    CHECK(vram_queue_destroy(queue) == VRAM_OK);
+    world.free(a);
+}
+
 /* ---------------------------------------------------------------------- failures */
 
 /* Each call of the driver fails once: a status, and nothing lost. */
@@ -622,6 +717,9 @@ int main() {
     pools_have_sources_and_offers();
     dead_graphs_give_way();
     external_streams_are_not_touched();
+    external_uses_wait_for_an_idle_device();
+    frees_during_the_wait_are_kept();
+    sleep_waits_for_all_streams();
     faults_lose_nothing();
     in_a_process(one_pool_for_all);
     whole_segments_too();
