@@ -12,7 +12,8 @@ import sys
 import tempfile
 
 CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_observer", "mem_pool", "graph_memory",
-         "hardened", "late_and_twice", "inputs", "expandable", "fork", "tags_here", "sleep_here", "saver", "sending",
+         "hardened", "late_and_twice", "nobody_replaces_it", "wrong_extension", "inputs", "expandable", "fork",
+         "tags_here", "sleep_here", "saver", "sending",
          "sending_lifetime", "sending_off", "sending_in_namespaces", "nested_pools",
          "pools_of_threads", "pools_share_the_limit", "settings", "history_stacks", "fuzz", "vllm_backend",
          "raw_allocations", "accumulated", "blocks_of_threads", "graph_pool_of_a_thread",
@@ -87,6 +88,31 @@ def late_and_twice():
     return said.strip()[:60]
 
 
+def nobody_replaces_it():
+    """change_current_allocator is refused from enable() on, before there is a tensor."""
+    h = items()
+    torch, vt = h.start()
+    path = vt.adapter._library._name
+    plug = torch.cuda.memory.CUDAPluggableAllocator(path, "vram_torch_abi", "vram_torch_tag_pop")
+    for _ in range(2):
+        h.raises(RuntimeError, lambda: torch.cuda.memory.change_current_allocator(plug), "already initialized")
+        h.expect(torch.cuda.get_allocator_backend() == "vram" and vt.enabled(), torch.cuda.get_allocator_backend())
+        torch.accelerator.memory_stats()
+        torch.accelerator.empty_cache()
+        torch.empty(1000, device="cuda")
+    return "refused"
+
+
+def wrong_extension():
+    h = items()
+    code = "import vram.torch\nvram.torch.enable()"
+    for path, text in (("/no/such/file.so", "cannot open"), (__file__, "ELF"), (os.environ["LIBVRAM_PATH"], "another library")):
+        said = told(code, LIBVRAM_TORCH_EXTENSION=path)
+        h.expect(said[0] == 1 and said[1][-1].startswith(f"vram.torch.adapter.VramTorchError: LIBVRAM_TORCH_EXTENSION names "
+                                                         f"{path}") and text in said[1][-1], str(said))
+    return said[1][-1][:60]
+
+
 def inputs():
     h = items()
     torch, vt = h.start()
@@ -103,6 +129,10 @@ def inputs():
     torch.cuda.caching_allocator_delete(pointer)
     h.raises(RuntimeError, lambda: torch.cuda.caching_allocator_delete(pointer))
     h.raises(ValueError, lambda: vt.sleep(device=99))
+    for device in ("cpu", "meta", torch.device("cpu")):
+        h.raises(ValueError, lambda: vt.sleep(device=device), "no CUDA device")
+        h.raises(ValueError, lambda: vt.stats(device), "no CUDA device")
+    h.raises(TypeError, lambda: vt.tag(5).__enter__(), "a tag is a str, not int")
     h.raises(ValueError, lambda: vt.sleep(keep="nowhere"))
     h.raises(ValueError, lambda: vt.enable(moving="maybe"))
     h.raises(vt.VramTorchError, lambda: vt.wake("never-seen"))
@@ -146,6 +176,11 @@ def sleep_here():
     vt.sleep(keep="drop")
     h.raises(Exception, lambda: torch.empty(1 << 20, device="cuda"))
     vt.wake()
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        h.raises(vt.VramTorchError, lambda: vt.sleep("weights"), "a graph is being captured")
+    with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+        vt.sleep("weights")
+    vt.wake("weights")
     torch.empty(1 << 20, device="cuda")
     del w, other
     return "asleep and awake"

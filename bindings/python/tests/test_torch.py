@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """vram.torch where there is no PyTorch: what it refuses and says, and how it finds, compiles and checks its adapter.
 tests/torch has the tests with a real one."""
+import ctypes
 import os
 import shutil
 import subprocess
@@ -48,6 +49,7 @@ def fake_torch(version="2.11.0+cu130", cuda="13.0", initialized=False, forked=Fa
     torch._C = types.SimpleNamespace(_GLIBCXX_USE_CXX11_ABI=cxx11)
     torch.cuda = types.SimpleNamespace(is_initialized=lambda: initialized, _is_in_bad_fork=lambda: forked,
                                        current_device=lambda: 0, device_count=lambda: 1)
+    torch.device = lambda name: types.SimpleNamespace(type=name.split(":")[0], index=int((name + ":0").split(":")[1]))
     torch.UntypedStorage = type("UntypedStorage", (), {"_share_cuda_": lambda self: (3, "handle", "event", True)})
     torch.multiprocessing = types.ModuleType("torch.multiprocessing")
     torch.multiprocessing.reductions = types.SimpleNamespace(rebuild_cuda_tensor=lambda *parts: ("rebuilt", *parts))
@@ -164,7 +166,21 @@ class Extensions(Case):
             with self.assertRaisesRegex(adapter.VramTorchError, "refused"):
                 call()
         self.assertRaises(ValueError, adapter.wake, device=5)
-        self.assertRaises(ValueError, adapter.tag("").__enter__)
+        adapter.wake(device="cuda:0")
+        for device in ("cpu", "meta"):
+            for call in (adapter.sleep, adapter.wake, adapter.report, adapter.stats,
+                         lambda device: adapter.tag_bytes("x", device=device)):
+                with self.assertRaisesRegex(ValueError, f"'{device}' is no CUDA device"):
+                    call(device=device)
+        for call in (lambda tag: adapter.tag(tag).__enter__(), adapter.tag_bytes, adapter.sleep, adapter.wake):
+            for tag in (5, b"x"):
+                with self.assertRaisesRegex(TypeError, f"a tag is a str, not {type(tag).__name__}"):
+                    call(tag)
+            for tag in ("", "a\0b"):
+                with self.assertRaisesRegex(ValueError, "at least one character"):
+                    call(tag)
+        for quota in (-1, 1.5, "much"):
+            self.assertRaises(ValueError, adapter.tag("x", quota=quota).__enter__)
 
     def test_refused_by_pytorch(self):
         self.torch()
@@ -174,13 +190,28 @@ class Extensions(Case):
         self.assertFalse(adapter.enabled())
 
     def test_wrong_file(self):
+        """Nothing else is taken instead of a file that the user named."""
+        self.torch()
+        for path, text in ((self.made(abi=99), "interface 99"), (self.made(version="2.9"), "PyTorch 2.9"),
+                           ("/nonexistent.so", "cannot open"), (__file__, "ELF"),
+                           (extension.library_path(), "another library")):
+            os.environ["LIBVRAM_TORCH_EXTENSION"] = path
+            with mock.patch.object(extension, "compile_once") as compiled, \
+                    mock.patch.object(adapter, "_enable_plugin") as plugin, \
+                    self.assertRaises(adapter.VramTorchError) as caught:
+                adapter.enable()
+            self.assertRegex(str(caught.exception), f"LIBVRAM_TORCH_EXTENSION names {path}.*{text}.*Unset")
+            self.assertFalse(adapter.enabled() or compiled.called or plugin.called)
+
+    def test_wrong_plugin(self):
         torch = self.torch()
-        with mock.patch.object(extension, "source_folders", return_value=None):
-            for path, text in ((self.made(abi=99), "interface 99"), (self.made(version="2.9"), "PyTorch 2.9"),
-                               ("/nonexistent.so", "nonexistent")):
-                os.environ["LIBVRAM_TORCH_EXTENSION"] = path
-                with self.assertRaisesRegex(extension.NoExtension, text):
-                    extension.load(torch)
+        torch.cuda.memory = types.SimpleNamespace(CUDAPluggableAllocator=lambda path, *names: ctypes.CDLL(path))
+        for path in ("/nonexistent.so", __file__):
+            os.environ["LIBVRAM_TORCH_PLUGIN"] = path
+            with mock.patch.object(extension, "source_folders", return_value=None), \
+                    self.assertRaisesRegex(adapter.VramTorchError, f"{path} is not libvram's plug-in.*no sources"):
+                adapter.enable()
+            self.assertFalse(adapter.enabled())
 
     def test_prebuilt(self):
         """Of the adapters in a wheel the one for the installed PyTorch is taken, without a compiler."""

@@ -86,6 +86,8 @@ def enable(moving: str = "on", fallback: bool = True, sharing: str = "on") -> No
         _warn_of_settings()
         try:
             library = extension.load(torch)
+        except extension.WrongFile as error:
+            raise VramTorchError(str(error)) from error
         except extension.NoExtension as error:
             if not fallback:
                 raise UnsupportedError(str(error)) from error
@@ -120,8 +122,12 @@ def _enable_plugin(torch: Any, reason: Exception) -> None:
     path = extension.plugin_path()
     if path is None:
         raise UnsupportedError(f"{reason}; and there is no C plug-in beside libvram")
-    allocator = torch.cuda.memory.CUDAPluggableAllocator(path, "vram_torch_alloc", "vram_torch_free")
-    library = ctypes.CDLL(path)
+    try:
+        allocator = torch.cuda.memory.CUDAPluggableAllocator(path, "vram_torch_alloc", "vram_torch_free")
+        library = ctypes.CDLL(path)
+    except (OSError, AttributeError) as error:
+        raise VramTorchError(f"{path} is not libvram's plug-in for PyTorch ({error}); LIBVRAM_TORCH_PLUGIN can name "
+                             f"another. It was looked for because {reason}") from error
     native = allocator.allocator()
     for setter, symbol in (("set_record_stream_fn", "vram_torch_record_stream"),
                            ("set_reset_fn", "vram_torch_empty_cache")):
@@ -163,6 +169,8 @@ def _device(device: Any) -> int:
         number = device
     else:
         place = torch.device(device)
+        if place.type != "cuda":
+            raise ValueError(f"{device!r} is no CUDA device: vram.torch has memory on those alone")
         number = torch.cuda.current_device() if place.index is None else place.index
     if not 0 <= number < torch.cuda.device_count():
         raise ValueError(f"there is no CUDA device {number}")
@@ -172,10 +180,16 @@ def _device(device: Any) -> int:
 def _bytes(size: Union[int, str, None]) -> int:
     if size is None:
         return 0
-    if isinstance(size, int):
-        return size
     from .. import size as parse  # the package's own reading of "2GiB"
     return parse(size)
+
+
+def _name(tag: str) -> bytes:
+    if not isinstance(tag, str):
+        raise TypeError(f"a tag is a str, not {type(tag).__name__}")
+    if not tag or "\0" in tag:
+        raise ValueError("a tag has at least one character, and none is NUL")
+    return tag.encode()
 
 
 @contextmanager
@@ -186,12 +200,10 @@ def tag(name: str, quota: Union[int, str, None] = None, device: Any = None) -> I
     paths, "model/layer", and nest: the innermost applies. `quota` is the most that the tag may have on the device;
     beyond it an allocation raises torch.OutOfMemoryError, which names the tag. Also a decorator.
     """
-    library = _need()
-    if not name:
-        raise ValueError("a tag has at least one character")
+    library, text = _need(), _name(name)
     if quota is not None:
-        _check(library.vram_torch_tag_quota(_device(device), name.encode(), 0, _bytes(quota)))
-    _check(library.vram_torch_tag_push(name.encode()))
+        _check(library.vram_torch_tag_quota(_device(device), text, 0, _bytes(quota)))
+    _check(library.vram_torch_tag_push(text))
     try:
         yield
     finally:
@@ -201,7 +213,7 @@ def tag(name: str, quota: Union[int, str, None] = None, device: Any = None) -> I
 def tag_bytes(name: str, device: Any = None) -> Dict[str, int]:
     """What the live tensors of a tag take now ("used"), and at most ("peak"), in bytes."""
     used, peak = ctypes.c_uint64(), ctypes.c_uint64()
-    _check(_need().vram_torch_tag_bytes(_device(device), name.encode(), used, peak))
+    _check(_need().vram_torch_tag_bytes(_device(device), _name(name), used, peak))
     return {"used": used.value, "peak": peak.value}
 
 
@@ -209,16 +221,17 @@ def sleep(tag: Optional[str] = None, keep: str = "host", device: Any = None) -> 
     """Gives the memory of a tag's tensors back to the driver; without a tag, of all tensors on the device.
 
     Every tensor keeps its address, and with keep="host" (or "pinned", page-locked) its contents, until wake(). Nothing
-    may touch the tensors meanwhile. keep="drop" loses the contents. Waits for all work of the device.
+    may touch the tensors meanwhile. keep="drop" loses the contents. Waits for all work of the device, on any stream;
+    VramTorchError while a graph is captured.
     """
     if keep not in CONTENTS:
         raise ValueError(f"keep is one of {', '.join(CONTENTS)}, not {keep!r}")
-    _check(_need().vram_torch_sleep(_device(device), tag.encode() if tag else None, CONTENTS[keep]))
+    _check(_need().vram_torch_sleep(_device(device), None if tag is None else _name(tag), CONTENTS[keep]))
 
 
 def wake(tag: Optional[str] = None, device: Any = None) -> None:
     """Brings back what sleep() gave away, at the same addresses."""
-    _check(_need().vram_torch_wake(_device(device), tag.encode() if tag else None))
+    _check(_need().vram_torch_wake(_device(device), None if tag is None else _name(tag)))
 
 
 def report(device: Any = None, json: bool = False) -> str:

@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from typing import Any, Iterator, List, Optional
+from typing import Any, List, Optional
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", "..", "..", ".."))
@@ -32,6 +32,10 @@ HARDENED_LINK = ["-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"]
 
 class NoExtension(Exception):
     """There is no adapter for this PyTorch, and none could be compiled."""
+
+
+class WrongFile(Exception):
+    """A file that the environment names cannot be used. Nothing else is tried instead: the user chose it."""
 
 
 # --------------------------------------------------------------------------- where things are
@@ -55,8 +59,10 @@ def source_folders() -> Optional[List[str]]:
 
 def plugin_path() -> Optional[str]:
     """The C plug-in, beside this file or in a build of the tree."""
-    for path in ([os.environ["LIBVRAM_TORCH_PLUGIN"]] if os.environ.get("LIBVRAM_TORCH_PLUGIN") else []) + [
-            os.path.join(HERE, "native", "libvram_torch.so")] + [
+    named = os.environ.get("LIBVRAM_TORCH_PLUGIN")
+    if named:
+        return named
+    for path in [os.path.join(HERE, "native", "libvram_torch.so")] + [
             os.path.join(ROOT, folder, "bench", "libvram_torch.so") for folder in ("build", "build-h200")]:
         if os.path.exists(path):
             return path
@@ -89,36 +95,38 @@ def minor_version(torch: Any) -> str:
 # ------------------------------------------------------------------------------------ loading
 
 def load(torch: Any) -> ctypes.CDLL:
-    """The adapter, loaded and checked. Raises NoExtension with what was tried."""
+    """The adapter, loaded and checked. Raises NoExtension with what was tried, or WrongFile."""
     if sys.platform != "linux":
         raise NoExtension("vram.torch runs on Linux")
     base = ctypes.CDLL(library_path())  # before the adapter, which needs it by its soname
-    tried = []
-    for path in _ready(torch):
+    named, tried = os.environ.get("LIBVRAM_TORCH_EXTENSION"), []
+    if named:
         try:
-            return _open(path, torch, base)
+            return _open(named, torch, base)
         except (OSError, NoExtension) as error:
-            tried.append(f"{path}: {error}")
+            raise WrongFile(f"LIBVRAM_TORCH_EXTENSION names {named}, which is no adapter for PyTorch {torch.__version__} "
+                            f"({error}). Unset the variable, or name an adapter that was compiled for this version"
+                            ) from error
+    prebuilt = os.path.join(HERE, "native", f"libvram_torch-{minor_version(torch)}.so")
+    if os.path.exists(prebuilt) and torch._C._GLIBCXX_USE_CXX11_ABI:  # as PyTorch's own wheels
+        try:
+            return _open(prebuilt, torch, base)
+        except (OSError, NoExtension) as error:
+            tried.append(f"{prebuilt}: {error}")
     try:
         return _open(compile_once(torch), torch, base)
     except (OSError, NoExtension) as error:
         raise NoExtension("; ".join(tried + [str(error)])) from error
 
 
-def _ready(torch: Any) -> Iterator[str]:
-    named = os.environ.get("LIBVRAM_TORCH_EXTENSION")
-    if named:
-        yield named
-    prebuilt = os.path.join(HERE, "native", f"libvram_torch-{minor_version(torch)}.so")
-    if os.path.exists(prebuilt) and torch._C._GLIBCXX_USE_CXX11_ABI:  # as PyTorch's own wheels
-        yield prebuilt
-
-
 def _open(path: str, torch: Any, base: ctypes.CDLL) -> ctypes.CDLL:
     library = ctypes.CDLL(path)
-    library.vram_torch_built_for.restype = ctypes.c_char_p
+    try:
+        library.vram_torch_built_for.restype = ctypes.c_char_p
+        have = library.vram_torch_abi()
+    except AttributeError as error:
+        raise NoExtension(f"it is another library: {error}") from error
     library.base = base
-    have = library.vram_torch_abi()
     if have != ABI:
         raise NoExtension(f"it has interface {have}, this package needs {ABI}")
     built_for = library.vram_torch_built_for().decode()
