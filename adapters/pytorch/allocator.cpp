@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 
+#include <dlfcn.h>
+
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -161,6 +163,22 @@ bool stream_lasts(const c10::cuda::CUDAStream &stream) {
     return stream.id() == 0 || (stream.id() & 1) != 0;
 }
 
+/* What no later stream has, although the driver may give one the same handle. CUDA 12 and later
+   have it. */
+static void *stream_id(void *stream) {
+    using Call = cudaError_t (*)(cudaStream_t, unsigned long long *);
+    static const Call call = reinterpret_cast<Call>(dlsym(RTLD_DEFAULT, "cudaStreamGetId"));
+    unsigned long long id = 0;
+    if (call == nullptr) {
+        return stream;
+    }
+    if (call(static_cast<cudaStream_t>(stream), &id) != cudaSuccess) {
+        cudaGetLastError(); /* it is not the program's */
+        return stream;
+    }
+    return reinterpret_cast<void *>(static_cast<uintptr_t>(id));
+}
+
 void *Allocator::alloc(int device, size_t size, const c10::cuda::CUDAStream &stream) {
     return alloc(device, size, stream.stream(), stream_lasts(stream));
 }
@@ -184,7 +202,7 @@ void *Allocator::alloc(int device, size_t size, void *stream, bool lasting) {
         RelaxedCapture relaxed(heap);
         status = C10_LIKELY(lasting)
                      ? heap.alloc(size, stream, current_tag(), &block, rounded_size(size))
-                     : heap.alloc_external(size, stream, &block);
+                     : heap.alloc_external(size, stream, stream_id(stream), &block);
     }
     if (C10_UNLIKELY(status != VRAM_OK)) {
         fail(heap, size, status);

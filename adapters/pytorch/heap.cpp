@@ -135,9 +135,10 @@ void Heap::enter(Block *block) {
     statistics_.block_allocated(*block);
 }
 
-vram_status Heap::alloc_private(PrivatePool *owner, uint64_t size, void *stream, bool grow,
-                                Block *block) {
-    vram_status status = owner->alloc(size, stream, grow, &block->addr, &block->held);
+/* `id` is what the pool knows the stream by. */
+vram_status Heap::alloc_private(PrivatePool *owner, uint64_t size, void *stream, void *id,
+                                bool grow, Block *block) {
+    vram_status status = owner->alloc(size, id, grow, &block->addr, &block->held);
     if (status == VRAM_OK) {
         block->requested = size;
         block->stream = stream;
@@ -155,7 +156,7 @@ vram_status Heap::alloc(uint64_t size, void *stream, const char *tag, Block *blo
     if (capturing()) {
         PrivatePool *owner = route_of(stream);
         if (owner != nullptr) {
-            return alloc_private(owner, size, stream, true, block);
+            return alloc_private(owner, size, stream, stream, true, block);
         }
     }
     vram_status status = streams_.get(device_, stream, &block->queue);
@@ -187,15 +188,15 @@ PrivatePool *Heap::external_pool() {
     return pool;
 }
 
-vram_status Heap::alloc_external(uint64_t size, void *stream, Block *block) {
+vram_status Heap::alloc_external(uint64_t size, void *stream, void *id, Block *block) {
     *block = Block();
     PrivatePool *owner = capturing() ? route_of(stream) : nullptr;
     owner = owner != nullptr ? owner : external_pool();
-    vram_status status = alloc_private(owner, size, stream, true, block);
+    vram_status status = alloc_private(owner, size, stream, id, true, block);
     if (status != VRAM_OK && vram_status_is_exhausted(status)) {
         vram_error error = *vram_error_get();
         if (release_private(PoolId(0, 0)) != 0) {
-            return alloc_private(owner, size, stream, true, block);
+            return alloc_private(owner, size, stream, id, true, block);
         }
         vram_error_set(&error);
     }
@@ -215,7 +216,8 @@ vram_status Heap::alloc_after_release(uint64_t size, void *stream, const char *t
         return status;
     }
     for (const std::shared_ptr<PrivatePool> &pool : pools()) {
-        if (pool->use_on_oom && alloc_private(pool.get(), size, stream, false, block) == VRAM_OK) {
+        if (pool->use_on_oom &&
+            alloc_private(pool.get(), size, stream, stream, false, block) == VRAM_OK) {
             return VRAM_OK;
         }
     }

@@ -75,8 +75,9 @@ class Heap {
        device's pool asks streams what they have finished, also later; such a stream must not be
        asked. So its memory comes from one private pool for all such streams, which reuses it on
        the same stream, and elsewhere after the device was idle, as PyTorch's own allocator does.
-       It has the tag of private pools. */
-    vram_status alloc_external(uint64_t size, void *stream, Block *block);
+       It has the tag of private pools. `id` tells the stream from a later one that the driver gives
+       the same handle; the handle itself, if nothing else does. */
+    vram_status alloc_external(uint64_t size, void *stream, void *id, Block *block);
     /* Frees a block that the caller has taken out of the table. */
     void free(const Block &block);
     /* Work of another stream uses the block. Not `lasting`: as with alloc_external, the stream is
@@ -143,7 +144,7 @@ class Heap {
     PrivatePool *route_of(void *stream);
     vram_status alloc_pool(uint64_t size, vram_queue *queue, const char *tag, uintptr_t *addr);
     vram_status alloc_after_release(uint64_t size, void *stream, const char *tag, Block *block);
-    vram_status alloc_private(PrivatePool *owner, uint64_t size, void *stream, bool grow,
+    vram_status alloc_private(PrivatePool *owner, uint64_t size, void *stream, void *id, bool grow,
                               Block *block);
     PrivatePool *external_pool();
     void enter(Block *block);

@@ -12,8 +12,8 @@ import sys
 import tempfile
 
 CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_observer", "mem_pool", "graph_memory",
-         "hardened", "late_and_twice", "nobody_replaces_it", "wrong_extension", "inputs", "expandable", "fork",
-         "tags_here", "sleep_here", "saver", "sending",
+         "hardened", "late_and_twice", "nobody_replaces_it", "wrong_extension", "inputs", "external_streams",
+         "expandable", "fork", "tags_here", "sleep_here", "saver", "sending",
          "sending_lifetime", "sending_off", "sending_in_namespaces", "nested_pools",
          "pools_of_threads", "pools_share_the_limit", "settings", "history_stacks", "fuzz", "vllm_backend",
          "raw_allocations", "accumulated", "blocks_of_threads", "graph_pool_of_a_thread",
@@ -101,6 +101,31 @@ def nobody_replaces_it():
         torch.accelerator.empty_cache()
         torch.empty(1000, device="cuda")
     return "refused"
+
+
+def external_streams():
+    """A stream that is gone is asked nothing, and one that has its handle does not get its memory."""
+    import ctypes
+    h = items()
+    torch, vt = h.start()
+    torch.cuda.init()
+    gone = torch.cuda.ExternalStream(0x70000000)
+    x = torch.empty(4 << 20, dtype=torch.uint8, device="cuda")
+    address = x.data_ptr()
+    x.record_stream(gone)
+    del x
+    h.expect(torch.cuda.memory_allocated() == 0, str(torch.cuda.memory_allocated()))
+    y = torch.empty(4 << 20, dtype=torch.uint8, device="cuda")
+    h.expect(y.data_ptr() != address, "memory that a stream may use is not used again")
+    del y
+    with torch.cuda.stream(gone):
+        place = [torch.empty(4 << 20, dtype=torch.uint8, device="cuda").data_ptr() for _ in range(2)]
+        ctypes.CDLL(None).fake_streams_renew()
+        place.append(torch.empty(4 << 20, dtype=torch.uint8, device="cuda").data_ptr())
+    h.expect(place[0] == place[1] != place[2], str(place))
+    torch.cuda.empty_cache()
+    h.expect(torch.cuda.memory_reserved() == 0, str(torch.cuda.memory_reserved()))
+    return "asked nothing"
 
 
 def wrong_extension():

@@ -252,6 +252,17 @@ FAKE int cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
     return SUCCESS;
 }
 
+/* As if all streams had been destroyed, and others made that have their handles. */
+static unsigned long long stream_generation;
+FAKE void fake_streams_renew(void) {
+    stream_generation++;
+}
+
+FAKE int cudaStreamGetId(stream_t stream, unsigned long long *id) {
+    *id = (unsigned long long)(size_t)stream + stream_generation;
+    return SUCCESS;
+}
+
 FAKE int cudaStreamQuery(stream_t stream) {
     (void)stream;
     return SUCCESS;

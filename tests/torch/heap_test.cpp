@@ -479,27 +479,33 @@ static void external_streams_are_not_touched() {
     World world("memory=256M");
     void *stream = reinterpret_cast<void *>(uintptr_t(0x7000));
     Block a, b;
-    CHECK(world.heap->alloc_external(100 * MIB, stream, &a) == VRAM_OK);
+    CHECK(world.heap->alloc_external(100 * MIB, stream, stream, &a) == VRAM_OK);
     CHECK(a.source == Source::PRIVATE && a.queue == nullptr);
     CHECK(!world.heap->streams().knows(stream) && world.heap->streams().queues().empty());
     world.free(a);
-    CHECK(world.heap->alloc_external(100 * MIB, stream, &b) == VRAM_OK && b.addr == a.addr);
+    CHECK(world.heap->alloc_external(100 * MIB, stream, stream, &b) == VRAM_OK && b.addr == a.addr);
     world.free(b);
     int before = world.synchronized;
     b = world.alloc(200 * MIB);
     CHECK(world.synchronized > before && world.heap->streams().queues().size() == 1);
-    CHECK(world.heap->alloc_external(100 * MIB, stream, &a) != VRAM_OK);
+    CHECK(world.heap->alloc_external(100 * MIB, stream, stream, &a) != VRAM_OK);
     world.free(b);
     world.heap->trim(PoolId(0, 0));
-    CHECK(world.heap->alloc_external(100 * MIB, stream, &a) == VRAM_OK);
+    CHECK(world.heap->alloc_external(100 * MIB, stream, stream, &a) == VRAM_OK);
     world.free(a);
+
+    /* Another stream with the same handle: work of the one before may still use its memory. */
+    void *next = reinterpret_cast<void *>(uintptr_t(0x7001));
+    CHECK(world.heap->alloc_external(100 * MIB, stream, next, &b) == VRAM_OK && b.addr != a.addr);
+    CHECK(b.stream == stream);
+    world.free(b);
     world.heap->trim(PoolId(0, 0));
     CHECK(world.heap->reserved().bytes.current == 0 && world.allocated() == 0);
 
     /* A capture on it has the graph's memory. */
     world.heap->pool_hold(GRAPH);
     CHECK(world.heap->route_begin(GRAPH, [](void *) { return true; }));
-    CHECK(world.heap->alloc_external(MIB, stream, &a) == VRAM_OK && a.owner->id() == GRAPH);
+    CHECK(world.heap->alloc_external(MIB, stream, stream, &a) == VRAM_OK && a.owner->id() == GRAPH);
     world.free(a);
     world.heap->route_end(GRAPH);
     CHECK(world.heap->pool_release(GRAPH));
@@ -553,7 +559,7 @@ static void frees_during_the_wait_are_kept() {
     World world("memory=1G");
     void *stream = reinterpret_cast<void *>(uintptr_t(0x7000));
     Block segment, used = world.alloc(10 * MIB), other = world.alloc(10 * MIB);
-    CHECK(world.heap->alloc_external(20 * MIB, stream, &segment) == VRAM_OK);
+    CHECK(world.heap->alloc_external(20 * MIB, stream, stream, &segment) == VRAM_OK);
     CHECK(world.heap->use(used, stream, false) == VRAM_OK);
     CHECK(world.heap->use(other, stream, false) == VRAM_OK);
     world.free(other);
