@@ -26,6 +26,10 @@ class Stream:
         self.ptr = ptr
 
 
+class ExternalStream(Stream):
+    """One that CuPy did not make: whoever did may destroy it at any time."""
+
+
 def fake_cupy():
     """As much of CuPy as the adapter uses."""
     cupy, cuda, memory = types.ModuleType("cupy"), types.ModuleType("cupy.cuda"), types.ModuleType("cupy.cuda.memory")
@@ -72,6 +76,8 @@ def fake_cupy():
     cuda.PythonFunctionAllocator, cuda.PinnedMemoryPointer = PythonFunctionAllocator, PinnedMemoryPointer
     cuda.CFunctionAllocator = CFunctionAllocator
     cuda.stream, cuda.device, cuda.through_python = Stream(0), 0, 0
+    cuda.settled = []  # devices that were waited for
+    cuda.Device = lambda index: types.SimpleNamespace(synchronize=lambda: cuda.settled.append(index))
     cuda.get_current_stream = lambda device=-1: cuda.stream
     cuda.set_allocator = lambda call: setattr(cuda, "alloc", call)
     cuda.set_pinned_memory_allocator = lambda call: setattr(cuda, "alloc_pinned_memory", call)
@@ -179,6 +185,77 @@ class CuPy(unittest.TestCase):
         self.cupy.cuda.stream = Stream(2)
         with self.assertRaises(RuntimeError):
             self.cupy.cuda.alloc(100)
+
+    def test_streams_that_cupy_did_not_make_are_never_adopted(self):
+        cuda = self.cupy.cuda
+        pool = self.adapter._enabled._pools[0]
+        foreign = Stream(0x7100)
+        foreign._foreign_stream_ref = object()  # Stream.from_external
+        for stream in (ExternalStream(0x7000), foreign):
+            cuda.stream = stream
+            block = cuda.alloc(100 << 20)
+            where = block.ptr
+            self.assertNotIn(stream.ptr, pool._queues)
+            cuda.stream = Stream(0)
+            del block  # its stream may be gone
+            self.assertNotEqual(cuda.alloc(100 << 20).ptr, where)  # work of the stream may still use it
+            cuda.stream = stream
+            for size in (100 << 20, (100 << 20) - 1):
+                self.assertEqual(cuda.alloc(size).ptr, where)
+        self.assertEqual(cuda.settled, [])
+        cuda.stream = Stream(0)
+        cuda.alloc(400 << 20)  # does not fit beside them
+        self.assertEqual(cuda.settled, [0])
+        self.assertEqual(self.adapter.stats()["cupy"]["live_blocks"], 0)
+
+    def test_what_external_streams_freed_is_given_back(self):
+        cuda = self.cupy.cuda
+        cuda.stream = ExternalStream(0x7200)
+        kept, block = cuda.alloc(1000), cuda.alloc(1 << 20)
+        del block
+        self.assertEqual(self.adapter.stats()["cupy"]["live_blocks"], 2)
+
+        def broken(index):
+            raise RuntimeError("a stream is being captured")
+
+        working = self.adapter._enabled._device
+        self.adapter._enabled._device = broken
+        with self.assertRaises(RuntimeError):
+            self.adapter.empty_cache()
+        self.adapter._enabled._device = working
+        self.assertEqual((self.adapter.empty_cache(), self.adapter.empty_cache()), (1 << 20, 0))
+        block = cuda.alloc(1 << 20)
+        del block
+        device = vram.shared_device("sim")
+        self.adapter.disable()  # gives back what is free
+        tag = [row for row in device.tags() if row["name"] == "cupy"][0]
+        self.assertEqual(tag["live_blocks"], 1)
+        del kept  # at once
+        tag = [row for row in device.tags() if row["name"] == "cupy"][0]
+        self.assertEqual((tag["live_blocks"], cuda.settled), (0, [0, 0, 0]))
+
+    def test_external_names_of_streams_that_last(self):
+        cuda = self.cupy.cuda
+        pool = self.adapter._enabled._pools[0]
+        for number in (0, 0x7300):
+            cuda.stream = Stream(number)
+            block = cuda.alloc(1 << 20)
+            where = block.ptr
+            del block
+            cuda.stream = ExternalStream(number)
+            self.assertEqual(cuda.alloc(1 << 20).ptr, where)
+            self.assertIn(number, pool._queues)
+        self.assertEqual(self.adapter.empty_cache(), 0)
+
+    def test_a_queue_that_another_user_of_the_stream_ended(self):
+        cuda = self.cupy.cuda
+        cuda.stream = Stream(0x7400)
+        block = cuda.alloc(1 << 20)
+        queue = self.adapter._enabled._pools[0].queue(0x7400)
+        self.assertEqual(vram._library.lib.plain("vram_queue_end")(queue), 0)
+        self.assertTrue(cuda.alloc(1 << 20).ptr)
+        del block
+        self.assertEqual(self.adapter.stats()["cupy"]["live_blocks"], 0)
 
     def test_threads(self):
         errors = []

@@ -14,6 +14,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from ._library import error_of, lib
 from ._values import sized
+from .errors import StaleError
 from .generated import api
 from .shared import shared_pool
 
@@ -31,6 +32,10 @@ class DevicePool:
         self._alloc, self._free = lib.plain("vram_alloc_with"), lib.plain("vram_free")
         self._queues: "collections.OrderedDict[int, Tuple[int, Any]]" = collections.OrderedDict()
         self._lock = threading.RLock()
+
+    def has(self, native: int) -> bool:
+        """Whether the stream has a queue. The stream lasts as long: its owner is kept."""
+        return native in self._queues
 
     def queue(self, native: int, owner: Any = None) -> int:
         """The handle of the queue for a stream; `owner` keeps the stream."""
@@ -57,6 +62,19 @@ class DevicePool:
         if status < 0:
             raise error_of(status)
         return found.value
+
+    def alloc_on(self, native: int, owner: Any, nbytes: int) -> Tuple[int, int]:
+        """A block for work of a stream, and its queue. The queue may have ended meanwhile, by another thread that let
+        go of it or by another user of the stream: then the stream is adopted again."""
+        queue = self.queue(native, owner)
+        try:
+            return self.alloc(nbytes, queue), queue
+        except StaleError:
+            with self._lock:
+                if self._queues.get(native, (None,))[0] == queue:
+                    del self._queues[native]
+            queue = self.queue(native, owner)
+            return self.alloc(nbytes, queue), queue
 
     def free(self, block: int, queue: Optional[int]) -> bool:
         """Frees a block in the order of a queue. If the queue has ended, all its work has, and nothing uses the block

@@ -11,16 +11,21 @@ __cause__ is the vram.OutOfMemoryError with the report.
 
 Memory that the pool holds already is handed out by C functions (adapters/cupy, libvram_cupy.so beside libvram), which
 CuPy calls without Python; the rest, and everything where that library is absent, by functions of this module.
+
+A stream that CuPy did not make (ExternalStream, Stream.from_external) may be destroyed by its owner at any time, and a
+driver that is asked about a destroyed stream crashes. The pool asks streams what they have finished, so it never learns
+of these: their blocks are kept for the same stream, as in CuPy's own pool (_External).
 """
 from __future__ import annotations
 
 import collections
 import ctypes
 import os
-from typing import Any, Callable, Dict, Optional, Tuple
+import threading
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from ._library import NATIVE, lib
-from ._streams import STREAMS_MAX, DevicePool, DevicePools
+from ._streams import PER_THREAD, STREAMS_MAX, DevicePool, DevicePools
 from .errors import Error, OutOfMemoryError
 
 _ABI = 1  # VRAM_CUPY_ABI of adapters/cupy/cupy_memory.h
@@ -105,13 +110,74 @@ class _Streams:
         return malloc
 
 
+def _is_external(stream: Any) -> bool:
+    """Whether its owner is not CuPy. The default streams have none."""
+    return stream.ptr > PER_THREAD and (type(stream).__name__ == "ExternalStream" or
+                                        getattr(stream, "_foreign_stream_ref", None) is not None)
+
+
+class _External:
+    """Blocks of one device's streams that CuPy did not make. One that was freed serves its stream again, at once. The
+    pool gets it back when the device has finished all work: memory ran out, empty_cache, or after disable. Lists and
+    dicts without a lock: the collector may call `free` inside any of these methods."""
+
+    def __init__(self, pool: DevicePool, settle: Callable[[], None]) -> None:
+        self._pool, self._settle = pool, settle
+        self._unused: Dict[Tuple[int, int], List[int]] = {}  # by stream and size
+        self._remove: Optional[Callable[[], None]] = pool.pool.device.on_out_of_memory(lambda event: self.release())
+
+    def alloc(self, native: int, size: int) -> Tuple[int, int]:
+        """A block, and its size, which is rounded up by an eighth at most, so that it serves other sizes later."""
+        step = max(512, 1 << max(size.bit_length() - 4, 0))
+        size = -(-size // step) * step
+        try:
+            return self._unused[native, size].pop(), size
+        except (KeyError, IndexError):
+            return self._pool.alloc(size, None), size
+
+    def free(self, block: int, native: int, size: int) -> None:
+        self._unused.setdefault((native, size), []).append(block)
+        if self._remove is None:
+            self.release()
+
+    def release(self) -> int:
+        """Waits for all work of the device and gives unused blocks back to the pool; returns their bytes."""
+        taken: List[Tuple[int, int, int]] = []
+        for (native, size), blocks in list(self._unused.items()):
+            for _ in range(len(blocks)):
+                try:
+                    taken.append((blocks.pop(), native, size))
+                except IndexError:
+                    break  # another thread was faster
+        try:
+            if taken:
+                self._settle()
+        except BaseException:
+            for block, native, size in taken:
+                self._unused[native, size].append(block)
+            raise
+        for block, _, _ in taken:
+            self._pool.free(block, None)
+        return sum(size for _, _, size in taken)
+
+    def end(self) -> None:
+        """CuPy has another allocator: what is freed from now on goes to the pool at once."""
+        if self._remove is not None:
+            self._remove()
+            self._remove = None
+        self.release()
+
+
 class _Allocator:
     def __init__(self, cupy: Any, backend: str) -> None:
         self._current = cupy.cuda.get_current_stream
         self._exhausted = cupy.cuda.memory.OutOfMemoryError
         self._pointer = cupy.cuda.PinnedMemoryPointer
         self._pools = DevicePools("cupy", backend)
-        self._queues: Dict[int, int] = {}  # of each live block: where it was allocated, and is freed
+        # Of each live block: the queue that it was allocated on and is freed on, or its external stream and its size.
+        self._queues: Dict[int, Union[int, Tuple[int, int]]] = {}
+        self._external: Dict[int, _External] = {}  # by device
+        self._device, self._lock = cupy.cuda.Device, threading.Lock()
         self._pinned: Any = None
         self._streams: Optional[_Streams] = None
         self.allocate = cupy.cuda.PythonFunctionAllocator(self.malloc, self.free).malloc
@@ -123,9 +189,12 @@ class _Allocator:
     def malloc(self, size: int, device: int) -> int:
         pool = self._pools[device]
         stream = self._current(device)
-        queue = pool.queue(stream.ptr, stream)
         try:
-            block = pool.alloc(size, queue)
+            if _is_external(stream) and not pool.has(stream.ptr):
+                block, size = self.external(device).alloc(stream.ptr, size)
+                self._queues[block] = stream.ptr, size
+                return block
+            block, queue = pool.alloc_on(stream.ptr, stream, size)
         except OutOfMemoryError as error:
             raise self._exhausted(size, pool.pool.stats()["requested_bytes"]) from error
         self._queues[block] = queue
@@ -135,9 +204,21 @@ class _Allocator:
 
     def free(self, block: int, device: int) -> None:
         try:
-            self._pools[device].free(block, self._queues.pop(block, None))
+            where = self._queues.pop(block, None)
+            if isinstance(where, tuple):
+                self._external[device].free(block, *where)
+            else:
+                self._pools[device].free(block, where)
         except Exception:
             pass  # the interpreter is ending: CuPy calls this from a destructor, which cannot raise
+
+    def external(self, device: int) -> _External:
+        with self._lock:
+            found = self._external.get(device)
+            if found is None:
+                found = _External(self._pools[device], lambda: self._device(device).synchronize())
+                self._external[device] = found
+        return found
 
     def malloc_pinned(self, size: int) -> Any:
         if self._pinned is None:
@@ -171,7 +252,16 @@ def disable() -> None:
     import cupy
     cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc)
     cupy.cuda.set_pinned_memory_allocator(cupy.get_default_pinned_memory_pool().malloc)
-    _enabled = None
+    ended, _enabled = _enabled, None
+    for external in list(ended._external.values()):
+        external.end()
+
+
+def empty_cache() -> int:
+    """Waits for all work of the devices and gives the pool the memory that streams which CuPy did not make have freed;
+    returns how many bytes. It also happens when memory runs out."""
+    external = [] if _enabled is None else list(_enabled._external.values())
+    return sum(each.release() for each in external)
 
 
 def stats(device: int = 0) -> Dict[str, Any]:
