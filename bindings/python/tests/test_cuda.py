@@ -62,6 +62,15 @@ class Cuda(unittest.TestCase):
             with self.assertRaises(vram.InvalidError):
                 vram.from_dlpack(mine, pool)
 
+    def test_copies_of_buffers_without_a_queue(self):
+        mine = self.pool.buffer(shape=(4,), dtype="int32", queue=self.queue)
+        mine.write(bytes(range(16)))
+        with vram.from_dlpack(mine, self.pool) as other:  # has no queue of its own
+            self.assertEqual(other.read(), bytes(range(16)))
+            other.write(b"ab", offset=1)
+        self.assertEqual(mine.read()[:4], b"\0ab\3")
+        self.assertIsNone(self.device._copy_queue().native)  # the default stream
+
     def test_adopted_and_shared_queues(self):
         with self.device.adopt(self.queue.native) as adopted:
             self.pool.free(self.pool.alloc(1000, adopted), adopted)

@@ -105,7 +105,7 @@ class Basics(unittest.TestCase):
             self.assertEqual((buffer.shape, buffer.dtype.name), ((12,), "int16"))
             buffer.resize(48)
             self.assertEqual(buffer.shape, (24,))
-            for call in (lambda: buffer.resize(5), buffer.read, lambda: buffer.write(b"x")):
+            for call in (lambda: buffer.resize(5), lambda: buffer.write(bytes(49)), lambda: buffer.write(b"x", 48)):
                 with self.assertRaises(vram.InvalidError):
                     call()
 

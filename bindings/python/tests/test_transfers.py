@@ -32,6 +32,21 @@ class Transfers(unittest.TestCase):
                 queue.wait()
                 self.assertTrue(queue.idle())
 
+    def test_buffers_without_a_queue(self):
+        for backend in ("sim", "host"):
+            with self.subTest(backend=backend), world(backend, LATE) as (device, queue, pool):
+                buffer = pool.buffer(6)
+                buffer.write(b"abcdef")
+                buffer.write(b"x", offset=5)
+                self.assertEqual(buffer.read(), b"abcdex")
+                pinned = pool.buffer(6, kind="pinned")
+                pinned.view()[:] = b"abcdef"
+                self.assertEqual(vram.from_dlpack(pinned, pool).read(), b"abcdef")
+                first = device._copy_queue()
+                self.assertIs(device._copy_queue(), first)
+                first.close()
+                self.assertEqual(buffer.read(), b"abcdex")
+
     def test_every_kind_of_host_memory(self):
         with world() as (device, queue, pool):
             buffer = pool.buffer(16, queue=queue)

@@ -174,17 +174,16 @@ class Buffer(Handle):
     # -------------------------------------------------------------- contents
 
     def write(self, data: Any, offset: Size = 0) -> None:
-        """Copies host memory into the buffer and waits for it."""
+        """Copies host memory into the buffer and waits for it: on its queue, or, without one, on the default stream
+        (CUDA, HIP) or a queue of the device's. The program waits for work of other queues first."""
         self._queue().upload(self, data, offset).wait()
 
     def read(self) -> bytes:
-        """Copies all of the buffer to the host and waits for it."""
+        """Copies all of the buffer to the host and waits for it, on the same queue as `write`."""
         return bytes(self._queue().download(self).wait())
 
     def _queue(self) -> Queue:
-        if self.queue is None:
-            raise invalid("the buffer has no queue: copy it on one, with Queue.upload and Queue.download")
-        return self.queue
+        return self.queue if self.queue is not None else self.pool.device._copy_queue()
 
     def resize(self, nbytes: Size) -> None:
         """Grows or shrinks the buffer, which becomes one-dimensional; the contents stay. vram.BusyError while a view

@@ -168,6 +168,19 @@ class Device(Handle, LiveTable):
         lib.vram_queue_create(self.handle, sized(api.vram_queue_options, priority=number), made)
         return Queue._of(made.value, self, lib.vram_queue_destroy)
 
+    def _copy_queue(self) -> Queue:
+        """For copies of buffers without a queue. Other libraries hand over memory (DLPack) in the order of the default
+        stream; the other backends have none."""
+        found: Optional[Queue] = getattr(self, "_copies", None)
+        if found is None or found._node.closed:
+            if self.info()["backend"] in ("cuda", "hip"):
+                from .shared import shared_queue
+                found = shared_queue(self, 0)
+            else:
+                found = self.queue()
+            self._copies = found
+        return found
+
     def adopt(self, native: int) -> Queue:
         """A queue over a stream that the program made: the number of a CUstream, 0 for CUDA's default stream."""
         made = ctypes.c_void_p()
