@@ -4,8 +4,9 @@
  * memory.
  *
  * The driver does not tell what a context or a module takes. Free memory before and after does,
- * unless another process allocates meanwhile; contexts and modules are rare enough to ask. A
- * context that ends takes all its memory with it.
+ * unless another process allocates meanwhile; contexts and modules are rare enough to ask. What is
+ * more than DRIVER_MOST can only be another process's, and then nothing is known. A context that
+ * ends takes all its memory with it.
  */
 #include "cuda_run.h"
 
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #define CALLER __builtin_return_address(0)
+#define DRIVER_MOST (UINT64_C(1) << 30) /* that a context or a module takes */
 
 /* ------------------------------------------------------------------------- devices */
 
@@ -101,7 +103,8 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) {
 /* What the driver took for itself. The program did not ask for it, so the limit does not refuse it;
    it counts as far as there is room. */
 static void driver_took(uint32_t device, enum run_kind kind, enum run_space space, uint64_t value,
-                        uint64_t bytes, const void *caller) {
+                        uint64_t fell, const void *caller) {
+    uint64_t bytes = fell <= DRIVER_MOST ? fell : 0;
     bool counted = run_limit_take(device, kind, bytes);
     run_alloc(&(struct run_block){.device = device,
                                   .kind = kind,

@@ -336,6 +336,23 @@ static void step_serve(void) {
     CHECK(cuda.cuMemAlloc(&one, MIB) == 0 && cuda.cuMemFree(one) == 0);
 }
 
+/* Takes all that there is, frees it, and takes some of it again. */
+static void step_refill(void) {
+    enum { MANY = 256, EACH = 2 };
+    device_addr blocks[MANY], again;
+    int count = 0;
+    while (count < MANY && cuda.cuMemAllocAsync(&blocks[count], EACH * MIB, NULL) == 0) {
+        count++;
+    }
+    for (int i = 0; i < count; i++) {
+        CHECK(cuda.cuMemFreeAsync(blocks[i], NULL) == 0);
+    }
+    CHECK(count > 0 && count < MANY);
+    CHECK(cuda.cuMemAllocAsync(&again, EACH * MIB, NULL) == 0);
+    CHECK(cuda.cuMemFreeAsync(again, NULL) == 0);
+    printf("took %d MiB\n", count * EACH);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -344,7 +361,7 @@ static const struct {
     {"leak", step_leak},       {"limit", step_limit},     {"tree", step_tree},
     {"fork", step_fork},       {"thread", step_thread},   {"kill", step_kill},
     {"wait", step_wait},       {"pairs", step_pairs},     {"serve", step_serve},
-    {"threads", step_threads}, {"forever", step_forever},
+    {"threads", step_threads}, {"forever", step_forever}, {"refill", step_refill},
 };
 
 int main(int count, char **words) {

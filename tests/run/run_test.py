@@ -99,6 +99,12 @@ def test_context(folder):
     assert driver["context_bytes"] == 0 and driver["unexplained_bytes"] == driver["used_bytes"] - driver[
         "counted_bytes"], driver
     assert driver["used_bytes"] >= driver["counted_bytes"] > 0, driver
+    # More than a context can take is what another process took meanwhile: it does not count against the limit.
+    for ahead, context in ((300 * MIB, 300 * MIB), (2048 * MIB, 0)):
+        process = one(report("--limit", "2050M", "-o", f"{folder}/context.vrt", "--", FOUND, "use", "leak",
+                             more={"FAKE_NVML_USED": "0", "FAKE_CUDA_AHEAD": str(ahead)}))
+        assert process["devices"][0]["peak_bytes_by_kind"]["context"] == context, process["devices"]
+        assert process["limit_refusals"] == 0, process
 
 
 def test_limit(folder):
@@ -193,6 +199,8 @@ def test_serve(folder):
         assert process["device_memory"]["groups"][0]["library"] == "libvram pool", process
     # The pool asks the driver, and the driver is limited.
     vram("-q", "--serve", "--limit", "3M", "-o", f"{folder}/serve.vrt", "--", FOUND, "use", "serve", code=5)
+    for words in (["--serve"], []):
+        vram("-q", "--limit", "64M", *words, "-o", f"{folder}/serve.vrt", "--", FOUND, "use", "refill")
 
 
 def test_children(folder):
