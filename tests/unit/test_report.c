@@ -572,6 +572,38 @@ static void other_processes_are_told_apart(void **state) {
     rig_end_clean(&rig);
 }
 
+/* The driver's figure may be old, or of a larger device: `vram run --limit` does not change it. */
+static void other_processes_hold_no_more_than_is_left(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM ",others=44M");
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    assert_ok(vram_sim_others_set(rig.context, 0, 0));
+    (void)take(pool, 40 * MIB, NULL);
+    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    vram_oom_report report = report_of(pool);
+    assert_int_equal(report.processes_bytes.value, 44 * MIB); /* of a moment ago */
+    assert_int_equal(report.cause, VRAM_OOM_FULL);
+    rig_end_clean(&rig);
+}
+
+/* A limit is the cause only if the request would fit without it. */
+static void a_limit_that_is_too_small_to_matter(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_limits limits = {.size = sizeof limits, .fraction = 1.0, .min_free_bytes = 1};
+    assert_ok(vram_pool_limits_set(pool, &limits));
+    (void)take(pool, 40 * MIB, NULL);
+    refused(pool, 40 * MIB, NULL, VRAM_ERR_LIMIT);
+    assert_int_equal(report_of(pool).cause, VRAM_OOM_FULL);
+    limits.min_free_bytes = 20 * MIB;
+    assert_ok(vram_pool_limits_set(pool, &limits));
+    refused(pool, 20 * MIB, NULL, VRAM_ERR_LIMIT);
+    assert_int_equal(report_of(pool).cause, VRAM_OOM_LIMIT);
+    rig_end_clean(&rig);
+}
+
 static void nobody_knows_of_other_processes(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM ",others=44M,info=off");
@@ -823,6 +855,8 @@ int main(void) {
         TEST(holders_of_foreign_memory),
         TEST(holders_count_every_block),
         TEST(other_processes_are_told_apart),
+        TEST(other_processes_hold_no_more_than_is_left),
+        TEST(a_limit_that_is_too_small_to_matter),
         TEST(nobody_knows_of_other_processes),
         TEST(there_may_be_none),
         TEST(refusals_end_it),

@@ -59,11 +59,21 @@ static bool is_refused(const struct vram_oom_report *report, const struct vr_poo
            report->free_bytes.value >= granules;
 }
 
-/* What other programs hold: as the driver reports it or, if it does not, everything that is not
-   ours. */
+/* What other programs hold: as the driver reports it, but not more than everything that is not ours.
+   The report may be a moment old, and of a device that `vram run --limit` makes look smaller it
+   covers all. */
 static uint64_t other_bytes(const struct vram_oom_report *report) {
-    return report->processes_bytes.known ? report->processes_bytes.value
-                                         : report->others_bytes.value;
+    const vram_value all = report->others_bytes, known = report->processes_bytes;
+    return known.known && (!all.known || known.value < all.value) ? known.value : all.value;
+}
+
+/* Whether the request would fit without the limit that refused it. It would not where the device
+   itself has no more, and less must stay free than is missing. */
+static bool is_limited(const struct vram_oom_report *report, const struct vr_pool *pool,
+                       uint64_t missing) {
+    return report->status == VRAM_ERR_LIMIT &&
+           (vr_budget_get(pool).bound != VR_BOUND_FREE ||
+            vr_load(&pool->caps.min_free_bytes, VR_RELAXED) >= missing);
 }
 
 static vram_oom_cause cause_of(const struct vram_oom_report *report, const struct vr_pool *pool) {
@@ -103,7 +113,7 @@ static vram_oom_cause cause_of(const struct vram_oom_report *report, const struc
     if (scarce && others >= missing && others > ours) {
         return VRAM_OOM_OTHERS;
     }
-    if (limited) {
+    if (is_limited(report, pool, missing)) {
         return VRAM_OOM_LIMIT;
     }
     return is_refused(report, pool) ? VRAM_OOM_REFUSED : VRAM_OOM_FULL;
