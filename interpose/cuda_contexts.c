@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#define CALLER __builtin_return_address(0)
+#define CALLER      __builtin_return_address(0)
 #define DRIVER_MOST (UINT64_C(1) << 30) /* that a context or a module takes */
 
 /* ------------------------------------------------------------------------- devices */

@@ -59,9 +59,9 @@ static bool is_refused(const struct vram_oom_report *report, const struct vr_poo
            report->free_bytes.value >= granules;
 }
 
-/* What other programs hold: as the driver reports it, but not more than everything that is not ours.
-   The report may be a moment old, and of a device that `vram run --limit` makes look smaller it
-   covers all. */
+/* What other programs hold: as the driver reports it, but no more than everything that is not ours.
+   The report may be a moment old, and `vram run --limit` does not make it smaller, as it does the
+   device. */
 static uint64_t other_bytes(const struct vram_oom_report *report) {
     const vram_value all = report->others_bytes, known = report->processes_bytes;
     return known.known && (!all.known || known.value < all.value) ? known.value : all.value;
