@@ -4,6 +4,7 @@ import ctypes
 import gc
 import os
 import unittest
+from unittest import mock
 
 import vram
 from vram import dlpack
@@ -52,6 +53,21 @@ class Cuda(unittest.TestCase):
             del taken, buffer
             gc.collect()
             self.assertEqual(self.pool.stats()["live_blocks"], 0)
+
+    def test_a_released_tensor_leaves_nothing_on_its_stream(self):
+        called, plain = [], vram._library.lib.plain
+
+        def noted(name):
+            return lambda *arguments: called.append((name, plain(name)(*arguments))) or called[-1][1]
+
+        for stream, wanted in ((1, ["vram_queue_shared", "vram_buffer_use"]),
+                               (self.queue.native, ["vram_queue_adopt", "vram_queue_end"])):
+            with mock.patch.object(dlpack.lib, "plain", noted):
+                capsule = self.pool.buffer(4096, queue=self.queue).__dlpack__(stream=stream)
+                del capsule
+            names = [name for name, status in called if status == 0 and name in wanted]
+            self.assertEqual(names, wanted)  # a stream that may be destroyed next is not kept
+            called.clear()
 
     def test_a_buffer_over_foreign_device_memory(self):
         mine = self.pool.buffer(shape=(16,), dtype="uint8", queue=self.queue)

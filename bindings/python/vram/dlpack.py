@@ -2,7 +2,7 @@
 """DLPack both ways: tensors of other libraries as buffers, and buffers as tensors, without a copy.
 
  (1) A tensor that was handed out keeps its buffer, by an export (vram._lifetime), until its consumer deletes it. Then
-     the consumer's stream counts as a user of the memory.
+     the consumer's stream counts as a user of the memory, or has finished.
  (2) A consumer may delete a tensor while the interpreter ends, or after it. The functions that it calls are therefore
      never freed, and at the interpreter's exit every tensor that is still out gets a deleter that does nothing: one in
      C. Consumers read the deleter when they call it; some (XLA) do not look again whether there is one.
@@ -149,13 +149,16 @@ def _holder(memory: Any) -> Any:
 
 
 def _end_of_device(buffer: Buffer, stream: Any) -> Any:
-    """Begins an export of device memory. At its end the consumer's stream is a user of the memory: keeps (1)."""
+    """Begins an export of device memory. At its end the consumer's stream is a user of the memory: keeps (1). The
+    consumer may destroy a stream afterwards, and then nobody may ask it any more: its work is waited for. The default
+    stream stays, and nothing waits."""
     value, device = buffer._node._value, buffer.pool.device._node._value
     native = None if stream in (None, -1, 0, 1) else int(stream)
+    begin = lib.plain("vram_queue_shared" if native is None else "vram_queue_adopt")
 
     def ended() -> None:
         queue = ctypes.c_void_p()
-        if lib.plain("vram_queue_shared")(device, native, queue) == 0:
+        if begin(device, native, queue) == 0 and (native is None or lib.plain("vram_queue_end")(queue) != 0):
             lib.plain("vram_buffer_use")(value, queue)
     return buffer._node.export(ended)
 
