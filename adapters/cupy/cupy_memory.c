@@ -11,7 +11,8 @@ struct stream_record {
     vram_cupy_alloc_fn alloc;    /* vram_alloc_with */
     vram_cupy_free_fn release;   /* vram_free */
     vram_pool *pool;             /* of the device, for as long as the process runs */
-    _Atomic(vram_queue *) queue; /* a handle, which may have ended */
+    _Atomic(vram_queue *) queue; /* a handle, which may have ended; NULL: none */
+    _Atomic(long) live;          /* blocks that were allocated and not freed */
     int device;                  /* CuPy's number */
 };
 
@@ -37,6 +38,15 @@ EXPORT void vram_cupy_stream_set(void *stream, vram_queue *queue) {
     atomic_store_explicit(&record->queue, queue, memory_order_release);
 }
 
+EXPORT int vram_cupy_stream_retire(void *stream) {
+    struct stream_record *record = stream;
+    if (atomic_load_explicit(&record->live, memory_order_acquire) != 0) {
+        return 0;
+    }
+    atomic_store_explicit(&record->queue, NULL, memory_order_release);
+    return 1;
+}
+
 EXPORT void *vram_cupy_alloc(void *stream, size_t bytes, int device) {
     struct stream_record *record = stream;
     vram_queue *queue = atomic_load_explicit(&record->queue, memory_order_acquire);
@@ -45,6 +55,7 @@ EXPORT void *vram_cupy_alloc(void *stream, size_t bytes, int device) {
         record->alloc(record->pool, bytes, queue, &held_only, &addr) != VRAM_OK) {
         return NULL;
     }
+    atomic_fetch_add_explicit(&record->live, 1, memory_order_relaxed);
     return (void *)(uintptr_t)addr;
 }
 
@@ -54,6 +65,9 @@ EXPORT void vram_cupy_free(void *stream, void *block, int device) {
     vram_status status = record->release((vram_addr)(uintptr_t)block, queue);
     (void)device;
     if (queue != NULL && (status == VRAM_ERR_STALE || status == VRAM_ERR_INVALID)) {
-        record->release((vram_addr)(uintptr_t)block, NULL);
+        status = record->release((vram_addr)(uintptr_t)block, NULL);
+    }
+    if (status == VRAM_OK) { /* else it was freed before, or the process exits */
+        atomic_fetch_sub_explicit(&record->live, 1, memory_order_release);
     }
 }

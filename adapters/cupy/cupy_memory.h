@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <vram/pool.h>
 
-#define VRAM_CUPY_ABI 1 /* of these functions; bindings/python/vram/cupy.py asks for it */
+#define VRAM_CUPY_ABI 2 /* of these functions; bindings/python/vram/cupy.py asks for it */
 
 typedef vram_status (*vram_cupy_alloc_fn)(vram_pool *pool, uint64_t bytes, vram_queue *queue,
                                           const vram_alloc_options *options, vram_addr *addr);
@@ -34,6 +34,10 @@ void *vram_cupy_stream_make(vram_cupy_alloc_fn alloc, vram_cupy_free_fn release,
 
 /* The queue of the stream. If it ends, allocations answer NULL until there is another. */
 void vram_cupy_stream_set(void *stream, vram_queue *queue);
+
+/* Takes the queue away from a stream without live blocks: 1. 0: it has some, and nothing changed.
+   The caller has the interpreter's lock, so no block is allocated meanwhile. */
+int vram_cupy_stream_retire(void *stream);
 
 /* A block of `bytes`, or NULL: the pool has to grow, to wait or to refuse, or `device` is another
    one. */

@@ -61,9 +61,12 @@ static void only_what_the_pool_holds_is_handed_out(void **state) {
     assert_non_null(block);
     assert_int_equal(live_bytes(&world), 64 << 20);
     assert_null(vram_cupy_alloc(world.stream, SIZE_MAX, 0));
+    assert_int_equal(vram_cupy_stream_retire(world.stream), 0); /* work may use the block */
     vram_cupy_free(world.stream, block, 0);
     vram_cupy_free(world.stream, block, 0); /* twice: nothing happens */
     assert_int_equal(live_bytes(&world), 0);
+    assert_int_equal(vram_cupy_stream_retire(world.stream), 1);
+    assert_null(vram_cupy_alloc(world.stream, 64 << 20, 0)); /* it has no queue any more */
     assert_ok(vram_context_destroy(world.context));
 }
 

@@ -103,6 +103,8 @@ class CuPy(unittest.TestCase):
 
     def tearDown(self):
         self.adapter.disable()
+        for external in self.adapter._made._external.values():
+            external.forget()
         del sys.modules["cupy"]
 
     def test_memory_comes_from_the_shared_pool(self):
@@ -230,9 +232,45 @@ class CuPy(unittest.TestCase):
         self.adapter.disable()  # gives back what is free
         tag = [row for row in device.tags() if row["name"] == "cupy"][0]
         self.assertEqual(tag["live_blocks"], 1)
-        del kept  # at once
+        del kept
+        self.assertEqual(self.adapter.empty_cache(), 1024)
         tag = [row for row in device.tags() if row["name"] == "cupy"][0]
         self.assertEqual((tag["live_blocks"], cuda.settled), (0, [0, 0, 0]))
+
+    def test_streams_with_live_blocks_are_kept(self):
+        cuda = self.cupy.cuda
+        pool = self.adapter._enabled._pools[0]
+        cuda.stream = Stream(0x80000)
+        cuda.alloc(1 << 20)
+        live = [cuda.alloc(1 << 20), cuda.alloc(1 << 20)]  # one by each way, if there are two
+        before = pool._queues[0x80000][0]
+        for number in range(2 * STREAMS_MAX):
+            cuda.stream = Stream(0x90000 + 64 * number)
+            cuda.alloc(1 << 20)
+        self.assertEqual(len(pool._queues), STREAMS_MAX)
+        self.assertEqual(pool._queues[0x80000][0], before)  # work of the stream may use the blocks until they are freed
+        del live[0]
+        for number in range(STREAMS_MAX):
+            cuda.stream = Stream(0xa0000 + 64 * number)
+            cuda.alloc(1 << 20)
+        self.assertEqual(pool._queues[0x80000][0], before)
+        live.clear()
+        cuda.stream = Stream(0xb0000)
+        cuda.alloc(1 << 20)
+        self.assertNotIn(0x80000, pool._queues)
+
+    def test_streams_are_kept_after_disable(self):
+        cuda = self.cupy.cuda
+        stream = cuda.stream = Stream(0x7500)
+        cuda.alloc(1 << 20)
+        kept = weakref.ref(stream)
+        cuda.stream = Stream(0)
+        self.adapter.disable()
+        del stream
+        gc.collect()
+        self.assertIsNotNone(kept())  # the pool may ask it what it has finished
+        self.adapter.enable(_backend="sim")
+        self.assertIn(0x7500, self.adapter._enabled._pools[0]._queues)
 
     def test_external_names_of_streams_that_last(self):
         cuda = self.cupy.cuda

@@ -3,14 +3,14 @@
 
 A queue is adopted when its stream is first used, and shared with every other user of the stream (vram/shared.h). The
 object behind a stream is kept, so that its library does not destroy the stream while libvram uses it; of the streams
-that are not used any more, the oldest are let go.
+without live blocks, the oldest are let go. One with live blocks is not: their frees are in its order.
 """
 from __future__ import annotations
 
 import collections
 import ctypes
 import threading
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from ._library import error_of, lib
 from ._values import sized
@@ -18,7 +18,7 @@ from .errors import StaleError
 from .generated import api
 from .shared import shared_pool
 
-STREAMS_MAX = 64  # adopted at once, of one device
+STREAMS_MAX = 64  # adopted at once, of one device, unless more have live blocks
 PER_THREAD = 2  # CU_STREAM_PER_THREAD: one number for the default streams of all threads
 
 
@@ -32,6 +32,7 @@ class DevicePool:
         self._alloc, self._free = lib.plain("vram_alloc_with"), lib.plain("vram_free")
         self._queues: "collections.OrderedDict[int, Tuple[int, Any]]" = collections.OrderedDict()
         self._lock = threading.RLock()
+        self.retire: Callable[[int, int], bool] = lambda native, queue: True  # whether a stream has no live blocks
 
     def has(self, native: int) -> bool:
         """Whether the stream has a queue. The stream lasts as long: its owner is kept."""
@@ -50,10 +51,17 @@ class DevicePool:
         assert queue.value is not None
         with self._lock:
             self._queues[native] = (queue.value, owner)
-            late = self._queues.popitem(last=False) if len(self._queues) > STREAMS_MAX else None
+            late = self._let_go(native) if len(self._queues) > STREAMS_MAX else None
         if late is not None:
-            lib.plain("vram_queue_end")(late[1][0])  # waits for its work; what it freed serves all queues then
+            lib.plain("vram_queue_end")(late[0])  # waits for its work; what it freed serves all queues then
         return queue.value
+
+    def _let_go(self, newest: int) -> Optional[Tuple[int, Any]]:
+        """Takes the oldest stream without live blocks out of the table."""
+        for native, (queue, _) in list(self._queues.items()):
+            if native != newest and self.retire(native, queue):
+                return self._queues.pop(native, None)
+        return None
 
     def alloc(self, nbytes: int, queue: Optional[int]) -> int:
         """The address of a block. vram.Error, OutOfMemoryError among them, if there is none."""

@@ -28,9 +28,10 @@ from ._library import NATIVE, lib
 from ._streams import PER_THREAD, STREAMS_MAX, DevicePool, DevicePools
 from .errors import Error, OutOfMemoryError
 
-_ABI = 1  # VRAM_CUPY_ABI of adapters/cupy/cupy_memory.h
+_ABI = 2  # VRAM_CUPY_ABI of adapters/cupy/cupy_memory.h
 
 _enabled: Optional["_Allocator"] = None
+_made: Optional["_Allocator"] = None  # the one of before disable: it keeps the streams that the pool knows of
 
 
 class _Pinned:
@@ -74,6 +75,8 @@ class _Streams:
 
     def __init__(self, cupy: Any, functions: ctypes.CDLL) -> None:
         self._make, self._functions = cupy.cuda.CFunctionAllocator, functions
+        self._retire = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(  # keeps the interpreter's lock
+            ctypes.cast(functions.vram_cupy_stream_retire, ctypes.c_void_p).value)
         self._calls = [ctypes.cast(call, ctypes.c_void_p).value
                        for call in (functions.vram_cupy_alloc, functions.vram_cupy_free)]
         self._records: Dict[Tuple[int, int], Tuple[int, Any]] = {}  # never freed: blocks point to them
@@ -94,6 +97,11 @@ class _Streams:
         self.current[native] = found[1]
         if len(self.current) > STREAMS_MAX:
             self.current.popitem(last=False)
+
+    def retire(self, native: int, device: int) -> bool:
+        """Whether no block of the stream that came from C is live; then the next one comes through Python."""
+        found = self._records.get((device, native))
+        return found is None or self._retire(found[0]) == 1
 
     def malloc(self, stream_now: Callable[[], Any], through_python: Callable[[int], Any]) -> Callable[[int], Any]:
         """The allocator: C first."""
@@ -118,13 +126,13 @@ def _is_external(stream: Any) -> bool:
 
 class _External:
     """Blocks of one device's streams that CuPy did not make. One that was freed serves its stream again, at once. The
-    pool gets it back when the device has finished all work: memory ran out, empty_cache, or after disable. Lists and
-    dicts without a lock: the collector may call `free` inside any of these methods."""
+    pool gets it back when the device has finished all work: memory ran out, empty_cache, disable. Lists and dicts without
+    a lock: the collector may call `free` inside any of these methods."""
 
     def __init__(self, pool: DevicePool, settle: Callable[[], None]) -> None:
         self._pool, self._settle = pool, settle
         self._unused: Dict[Tuple[int, int], List[int]] = {}  # by stream and size
-        self._remove: Optional[Callable[[], None]] = pool.pool.device.on_out_of_memory(lambda event: self.release())
+        self.forget = pool.pool.device.on_out_of_memory(lambda event: self.release())
 
     def alloc(self, native: int, size: int) -> Tuple[int, int]:
         """A block, and its size, which is rounded up by an eighth at most, so that it serves other sizes later."""
@@ -137,8 +145,6 @@ class _External:
 
     def free(self, block: int, native: int, size: int) -> None:
         self._unused.setdefault((native, size), []).append(block)
-        if self._remove is None:
-            self.release()
 
     def release(self) -> int:
         """Waits for all work of the device and gives unused blocks back to the pool; returns their bytes."""
@@ -160,16 +166,10 @@ class _External:
             self._pool.free(block, None)
         return sum(size for _, _, size in taken)
 
-    def end(self) -> None:
-        """CuPy has another allocator: what is freed from now on goes to the pool at once."""
-        if self._remove is not None:
-            self._remove()
-            self._remove = None
-        self.release()
-
 
 class _Allocator:
     def __init__(self, cupy: Any, backend: str) -> None:
+        self.made_for = cupy, backend
         self._current = cupy.cuda.get_current_stream
         self._exhausted = cupy.cuda.memory.OutOfMemoryError
         self._pointer = cupy.cuda.PinnedMemoryPointer
@@ -187,7 +187,7 @@ class _Allocator:
             self.allocate = self._streams.malloc(self._current, self.allocate)
 
     def malloc(self, size: int, device: int) -> int:
-        pool = self._pools[device]
+        pool = self.pool(device)
         stream = self._current(device)
         try:
             if _is_external(stream) and not pool.has(stream.ptr):
@@ -212,6 +212,12 @@ class _Allocator:
         except Exception:
             pass  # the interpreter is ending: CuPy calls this from a destructor, which cannot raise
 
+    def pool(self, device: int) -> DevicePool:
+        pool = self._pools[device]
+        pool.retire = lambda native, queue: queue not in self._queues.values() and (
+            self._streams is None or self._streams.retire(native, device))
+        return pool
+
     def external(self, device: int) -> _External:
         with self._lock:
             found = self._external.get(device)
@@ -232,16 +238,18 @@ class _Allocator:
 def enable(*, pinned: bool = True, _backend: str = "cuda") -> None:
     """Has CuPy allocate from libvram, on all devices; a second call does nothing. `pinned=False` leaves pinned memory
     to CuPy. vram.NoDriverError without CUDA, ImportError without CuPy."""
-    global _enabled
+    global _enabled, _made
     if _enabled is not None:
         return
     import cupy
-    allocator = _Allocator(cupy, _backend)
+    allocator = _made
+    if allocator is None or allocator.made_for != (cupy, _backend):
+        allocator = _Allocator(cupy, _backend)
     allocator._pools[0]  # fails here, and not in the first array
     cupy.cuda.set_allocator(allocator.allocate)
     if pinned:
         cupy.cuda.set_pinned_memory_allocator(allocator.malloc_pinned)
-    _enabled = allocator
+    _enabled = _made = allocator
 
 
 def disable() -> None:
@@ -252,15 +260,14 @@ def disable() -> None:
     import cupy
     cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc)
     cupy.cuda.set_pinned_memory_allocator(cupy.get_default_pinned_memory_pool().malloc)
-    ended, _enabled = _enabled, None
-    for external in list(ended._external.values()):
-        external.end()
+    _enabled = None
+    empty_cache()
 
 
 def empty_cache() -> int:
     """Waits for all work of the devices and gives the pool the memory that streams which CuPy did not make have freed;
     returns how many bytes. It also happens when memory runs out."""
-    external = [] if _enabled is None else list(_enabled._external.values())
+    external = [] if _made is None else list(_made._external.values())
     return sum(each.release() for each in external)
 
 
