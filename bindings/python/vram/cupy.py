@@ -76,7 +76,7 @@ class _Streams:
     def __init__(self, cupy: Any, functions: ctypes.CDLL) -> None:
         self._make, self._functions = cupy.cuda.CFunctionAllocator, functions
         self._retire = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(  # keeps the interpreter's lock
-            ctypes.cast(functions.vram_cupy_stream_retire, ctypes.c_void_p).value)
+            ctypes.cast(functions.vram_cupy_stream_retire, ctypes.c_void_p).value or 0)
         self._calls = [ctypes.cast(call, ctypes.c_void_p).value
                        for call in (functions.vram_cupy_alloc, functions.vram_cupy_free)]
         self._records: Dict[Tuple[int, int], Tuple[int, Any]] = {}  # never freed: blocks point to them
