@@ -220,11 +220,10 @@ class CuPy(unittest.TestCase):
         def broken(index):
             raise RuntimeError("a stream is being captured")
 
-        working = self.adapter._enabled._device
-        self.adapter._enabled._device = broken
+        working, cuda.Device = cuda.Device, broken
         with self.assertRaises(RuntimeError):
             self.adapter.empty_cache()
-        self.adapter._enabled._device = working
+        cuda.Device = working
         self.assertEqual((self.adapter.empty_cache(), self.adapter.empty_cache()), (1 << 20, 0))
         block = cuda.alloc(1 << 20)
         del block

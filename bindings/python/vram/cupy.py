@@ -177,7 +177,7 @@ class _Allocator:
         # Of each live block: the queue that it was allocated on and is freed on, or its external stream and its size.
         self._queues: Dict[int, Union[int, Tuple[int, int]]] = {}
         self._external: Dict[int, _External] = {}  # by device
-        self._device, self._lock = cupy.cuda.Device, threading.Lock()
+        self._lock = threading.Lock()
         self._pinned: Any = None
         self._streams: Optional[_Streams] = None
         self.allocate = cupy.cuda.PythonFunctionAllocator(self.malloc, self.free).malloc
@@ -222,7 +222,7 @@ class _Allocator:
         with self._lock:
             found = self._external.get(device)
             if found is None:
-                found = _External(self._pools[device], lambda: self._device(device).synchronize())
+                found = _External(self._pools[device], lambda: self.made_for[0].cuda.Device(device).synchronize())
                 self._external[device] = found
         return found
 
