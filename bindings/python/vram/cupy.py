@@ -126,8 +126,8 @@ def _is_external(stream: Any) -> bool:
 
 class _External:
     """Blocks of one device's streams that CuPy did not make. One that was freed serves its stream again, at once. The
-    pool gets it back when the device has finished all work: memory ran out, empty_cache, disable. Lists and dicts without
-    a lock: the collector may call `free` inside any of these methods."""
+    pool gets it back when the device has finished all work: memory ran out, empty_cache, disable. Lists and dicts
+    without a lock: the collector may call `free` inside any of these methods."""
 
     def __init__(self, pool: DevicePool, settle: Callable[[], None]) -> None:
         self._pool, self._settle = pool, settle
