@@ -253,8 +253,9 @@ typedef enum vram_map_flag {
  * the option `wait_timeout` (VRAM_ERR_TIMEOUT, and nothing has changed). If the host may not access
  * the memory, the pointer is to a copy in host memory, which is made and written back on `queue`
  * (NULL: the home queue). There is one mapping at a time. Until the unmap the buffer neither moves
- * nor grows (VRAM_ERR_BUSY), and the device must not use it. VRAM_ERR_INVALID if sealed memory is
- * to be written (vram_pool_seal).
+ * nor grows (VRAM_ERR_BUSY), and the device must not use it. A pool may sleep meanwhile: until it
+ * wakes, the pointer must not be used, and VRAM_SLEEP_DROP may drop what was written before.
+ * VRAM_ERR_INVALID if sealed memory is to be written (vram_pool_seal).
  */
 VRAM_API vram_status vram_buffer_map(vram_buffer *buffer, uint64_t offset, uint64_t bytes,
                                      uint32_t flags, vram_queue *queue, void **pointer);

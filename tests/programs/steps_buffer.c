@@ -188,6 +188,7 @@ void step_buffer_map(struct run *r, const struct op *op) {
         return;
     }
     one->mapped = true;
+    one->lost = false;
     one->last = on;
     mapping[op->buffer] = memory;
     mapped_part[op->buffer] = (struct extent){op->offset, op->bytes, op->seed >> 1, 0};
@@ -224,7 +225,9 @@ void step_buffer_unmap(struct run *r, const struct op *op) {
                             vram_buffer_unmap(buffer[op->buffer]));
     if (status == VRAM_OK) {
         one->mapped = false;
-        contents_write(&one->contents, mapped_part[op->buffer].offset, mapped_part[op->buffer]);
+        if (!one->lost) { /* memory that the host reaches loses in a sleep what was written there */
+            contents_write(&one->contents, mapped_part[op->buffer].offset, mapped_part[op->buffer]);
+        }
     }
 }
 
