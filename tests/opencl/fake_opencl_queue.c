@@ -497,7 +497,7 @@ static vr_cl_int read_buffer(struct vr_cl_queue *queue, struct vr_cl_memory *mem
                              vr_cl_uint wait, size_t offset, size_t bytes, void *to,
                              vr_cl_uint count, struct vr_cl_event *const *events,
                              struct vr_cl_event **event) {
-    char *from;
+    char *from = NULL;
     vr_cl_int code = fake_bytes_of(queue, memory, offset, bytes, &from);
     struct fake_command command = {.to = to, .from = from, .bytes = bytes, .memories = {memory}};
     return code ? code : fake_submit(queue, &command, wait, count, events, event);
@@ -507,7 +507,7 @@ static vr_cl_int write_buffer(struct vr_cl_queue *queue, struct vr_cl_memory *me
                               vr_cl_uint wait, size_t offset, size_t bytes, const void *from,
                               vr_cl_uint count, struct vr_cl_event *const *events,
                               struct vr_cl_event **event) {
-    char *to;
+    char *to = NULL;
     vr_cl_int code = fake_bytes_of(queue, memory, offset, bytes, &to);
     struct fake_command command = {.to = to, .from = from, .bytes = bytes, .memories = {memory}};
     return code ? code : fake_submit(queue, &command, wait, count, events, event);
@@ -517,7 +517,7 @@ static vr_cl_int copy_buffer(struct vr_cl_queue *queue, struct vr_cl_memory *sou
                              struct vr_cl_memory *target, size_t from_offset, size_t to_offset,
                              size_t bytes, vr_cl_uint count, struct vr_cl_event *const *events,
                              struct vr_cl_event **event) {
-    char *from, *to;
+    char *from = NULL, *to = NULL;
     vr_cl_int code = fake_bytes_of(queue, source, from_offset, bytes, &from);
     code = code ? code : fake_bytes_of(queue, target, to_offset, bytes, &to);
     struct fake_command command = {
@@ -529,7 +529,7 @@ static vr_cl_int fill_buffer(struct vr_cl_queue *queue, struct vr_cl_memory *mem
                              const void *pattern, size_t pattern_bytes, size_t offset, size_t bytes,
                              vr_cl_uint count, struct vr_cl_event *const *events,
                              struct vr_cl_event **event) {
-    char *to;
+    char *to = NULL;
     vr_cl_int code = fake_bytes_of(queue, memory, offset, bytes, &to);
     struct fake_command command = {
         .to = to, .bytes = bytes, .pattern_bytes = pattern_bytes, .memories = {memory}};
