@@ -236,6 +236,22 @@ class CuPy(unittest.TestCase):
         tag = [row for row in device.tags() if row["name"] == "cupy"][0]
         self.assertEqual((tag["live_blocks"], cuda.settled), (0, [0, 0, 0]))
 
+    def test_a_quota_counts_what_external_streams_freed_last(self):
+        cuda, device = self.cupy.cuda, vram.shared_device("sim")
+        cuda.stream = ExternalStream(0x7300)
+        block = cuda.alloc(6 << 20)
+        del block
+        device.set_quota("cupy", hard="8MiB")
+        try:
+            for stream in (ExternalStream(0x7340), Stream(0x7380)):
+                cuda.stream = stream
+                block = cuda.alloc(6 << 20)
+                with self.assertRaises(self.cupy.cuda.memory.OutOfMemoryError):
+                    cuda.alloc(6 << 20)
+                del block
+        finally:
+            device.set_quota("cupy", hard=0)
+
     def test_streams_with_live_blocks_are_kept(self):
         cuda = self.cupy.cuda
         pool = self.adapter._enabled._pools[0]

@@ -187,16 +187,25 @@ class _Allocator:
             self.allocate = self._streams.malloc(self._current, self.allocate)
 
     def malloc(self, size: int, device: int) -> int:
-        pool = self.pool(device)
-        stream = self._current(device)
         try:
-            if _is_external(stream) and not pool.has(stream.ptr):
-                block, size = self.external(device).alloc(stream.ptr, size)
-                self._queues[block] = stream.ptr, size
-                return block
-            block, queue = pool.alloc_on(stream.ptr, stream, size)
+            try:
+                return self._malloc(size, device)
+            except OutOfMemoryError:
+                # A quota of the tag is no shortage of the device, for which alone on_out_of_memory is called.
+                external = self._external.get(device)
+                if external is None or external.release() == 0:
+                    raise
+            return self._malloc(size, device)
         except OutOfMemoryError as error:
-            raise self._exhausted(size, pool.pool.stats()["requested_bytes"]) from error
+            raise self._exhausted(size, self.pool(device).pool.stats()["requested_bytes"]) from error
+
+    def _malloc(self, size: int, device: int) -> int:
+        pool, stream = self.pool(device), self._current(device)
+        if _is_external(stream) and not pool.has(stream.ptr):
+            block, size = self.external(device).alloc(stream.ptr, size)
+            self._queues[block] = stream.ptr, size
+            return block
+        block, queue = pool.alloc_on(stream.ptr, stream, size)
         self._queues[block] = queue
         if self._streams is not None:
             self._streams.learn(stream.ptr, device, pool, queue)
