@@ -81,7 +81,7 @@ typedef struct vram_auto_pinned {
  *   VRAM_AUTO(vram_auto_pinned) pinned = {device, NULL, bytes};      memory is set once it is
  *                                                                    locked
  */
-#define VRAM_AUTO(type) __attribute__((cleanup(type##_auto_end))) type
+#define VRAM_AUTO(type) __attribute__((cleanup(type##_auto_end), unused)) type
 
 /** Hands out the pointer and leaves NULL behind: it is the receiver's from then on. */
 #define VRAM_AUTO_TAKE(pointer)                                                                    \

@@ -115,7 +115,7 @@ static void a_full_ring_takes_no_more(void **state) {
         bench_make(&bench, 4, 40);
         bench.channel.multi = multi;
         for (int i = 0; i < 6; i++) {
-            messages[i] = (vram_ring_message){.data = "abcdef" + i, .bytes = 1, .kind = 7};
+            messages[i] = (vram_ring_message){.data = &"abcdef"[i], .bytes = 1, .kind = 7};
         }
         assert_ok(vr_channel_send(&bench.channel, messages, 6, 5, &sent));
         assert_int_equal(sent, 4); /* no slot stays unused */

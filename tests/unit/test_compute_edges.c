@@ -613,7 +613,7 @@ static void numbers_of_all_kinds(void **state) {
                             .place = i / 72 % 2 ? VRAM_PLACE_DEVICE : VRAM_PLACE_CPU,
                             .matrix = i / 144 % 2};
         try_kind(scheduler, &kind);
-        if (kind.precision == VRAM_PRECISION_FP32 && !kind.offset) {
+        if (kind.precision == VRAM_PRECISION_FP32 && kind.offset == 0) {
             kind.unit = units[1];
             try_kind(scheduler, &kind);
         }

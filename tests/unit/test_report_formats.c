@@ -252,7 +252,9 @@ static void perfetto_has_bounds(void **state) {
     static char names[140][24];
     assert_true(open_format("perfetto", path));
     for (unsigned i = 0; i < 140; i++) {
-        snprintf(names[i], sizeof names[i], i == 1 ? "" : "name %u;", i);
+        if (i != 1) {
+            snprintf(names[i], sizeof names[i], "name %u;", i);
+        }
     }
     for (uint64_t i = 1; i <= 2100; i++) {
         struct recorded event = recorded_of(RECORDED_ALLOC, i, 100);
@@ -372,8 +374,8 @@ static void history_event(enum recorded_kind kind, uint64_t time_ns, uint64_t id
                           uint32_t tag, uint64_t pool) {
     static const char *const tags[] = {
         "", "one", "two",
-        "a t\xc3\xa4g with a name that is longer than any column of a "
-        "table has room for \xc3\xa4\xc3\xa4"};
+        ("a t\xc3\xa4g with a name that is longer than any column of a "
+         "table has room for \xc3\xa4\xc3\xa4")};
     struct recorded event = recorded_of(kind, id, bytes);
     event.time_ns = time_ns;
     event.tag_number = tag;
