@@ -38,7 +38,8 @@
 #            ITEMS=a,b chooses items
 #   faults   every entry point of the driver with every documented code and three others: the tests' shim
 #            answers in its place, in child processes, and the library is used and used again (JOBS at a
-#            time, as many as there are processors); the last line is "entry x code: N of N"
+#            time, as many as there are processors); the last line is "entry x code: N of N". What the program's
+#            reset of its context leaves (tests/conformance/device_reset.c): "resets survived: 4 of 4"
 #   handout  bench/handout_cuda: HANDOUTS=10000000 blocks from stream to stream under kernels that write
 #            to their last moment, and the proof that the test can fail
 #   share    memory of two processes: the group share of the suite, what opening costs (bench/share_bench),
@@ -482,7 +483,8 @@ stage_adapters() {
 # The shim is built like any other target; nothing of the driver is changed.
 stage_faults() {
     local shim="$PWD/$build/tests/fake/libcuda_shim.so"
-    build_targets shim_matrix shim_cuda vram_command || finish
+    build_targets shim_matrix shim_cuda device_reset vram_command || finish
+    step reset 120 reset.txt "$build/tests/device_reset"
     # With no plan it changes nothing.
     VRAM_CUDA_LIBRARY=$shim step shim-check 90 shim-check.txt "$build/vram" check --backend cuda \
         --filter memory

@@ -70,6 +70,8 @@ static vr_cu_result check_need(enum fake_need need) {
         return VR_CU_INVALID_CONTEXT;
     }
     if (!context->alive) {
+        /* NVIDIA's answers this as well, or crashes, if the call has a stream of that context. */
+        fake_violation("a call in a context that was reset");
         return VR_CU_CONTEXT_DESTROYED;
     }
     if (context->device->sticky) {
@@ -239,7 +241,10 @@ vr_cu_result fake_cuDevicePrimaryCtxRetain(struct vr_cu_context **context, vr_cu
     if (!fake_device_wake(found)) {
         return fake_leave(VR_CU_OPERATING_SYSTEM);
     }
-    found->primary.alive = true;
+    if (!found->primary.alive) {
+        found->primary = (struct vr_cu_context){
+            .device = found, .alive = true, .primary = true, .id = ++fake.contexts};
+    }
     found->retains++;
     fake.live.retains++;
     *context = &found->primary;
@@ -261,9 +266,18 @@ vr_cu_result fake_cuDevicePrimaryCtxRelease(vr_cu_device device) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
+vr_cu_result fake_cuCtxGetId(struct vr_cu_context *context, unsigned long long *id) {
+    FAKE_ENTER(cuCtxGetId, FAKE_NEEDS_INIT);
+    if (!context->alive) {
+        return fake_leave(context->was_reset ? VR_CU_CONTEXT_DESTROYED : VR_CU_INVALID_CONTEXT);
+    }
+    *id = context->id;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
 vr_cu_result fake_cuCtxPushCurrent(struct vr_cu_context *context) {
     FAKE_ENTER(cuCtxPushCurrent, FAKE_NEEDS_INIT);
-    if (!context || !context->alive) {
+    if (!context || (!context->alive && !context->was_reset)) {
         return fake_leave(VR_CU_INVALID_CONTEXT);
     }
     if (fake_thread.depth == FAKE_STACK_MAX) {

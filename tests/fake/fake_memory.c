@@ -297,6 +297,7 @@ vr_cu_result fake_cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
         return fake_leave(VR_CU_OUT_OF_MEMORY);
     }
     /* The page that alignment costs leaves room behind the block. */
+    range->device = fake_current_device();
     range->addr = lie_about((uintptr_t)range->pages);
     if (bytes < FAKE_GRANULE) {
         range->addr += fake.pinned_offset;
@@ -357,7 +358,11 @@ vr_cu_result fake_cuMemHostRegister(void *memory, size_t bytes, unsigned flags) 
     if (!range) {
         return fake_leave(VR_CU_OUT_OF_MEMORY);
     }
-    *range = (struct range){.next = ranges, .kind = REGISTERED, .addr = at, .bytes = bytes};
+    *range = (struct range){.next = ranges,
+                            .kind = REGISTERED,
+                            .device = fake_current_device(),
+                            .addr = at,
+                            .bytes = bytes};
     ranges = range;
     fake.live.pinned++;
     return fake_leave(VR_CU_SUCCESS);
@@ -698,6 +703,22 @@ vr_cu_result fake_cuMemUnmap(vr_cu_addr addr, size_t bytes) {
         fake_violation("cuMemUnmap under unfinished work");
     }
     return fake_leave(whole_mappings(addr, bytes, unmap) ? VR_CU_SUCCESS : VR_CU_INVALID_VALUE);
+}
+
+void fake_device_reset(struct fake_device *device) {
+    struct range *next;
+    device->primary.alive = false;
+    device->primary.was_reset = true;
+    for (struct range *range = ranges; range; range = next) {
+        next = range->next;
+        if (range->device == device && range->kind == REGISTERED) {
+            range_end(range);
+            fake.live.pinned--;
+        } else if (range->device == device && range->kind == PINNED &&
+                   mprotect(range->pages, range->page_bytes, PROT_NONE) != 0) {
+            fake_violation("page-locked memory cannot be taken away");
+        }
+    }
 }
 
 void fake_memory_reset(void) {

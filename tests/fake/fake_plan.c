@@ -56,6 +56,7 @@ static struct attribute_row {
     {VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING, 85, 1, 1, "UNIFIED"},
     {VR_CU_ATTRIBUTE_MAJOR, 23, 9, 9, "MAJOR"},
     {VR_CU_ATTRIBUTE_MINOR, 61, 0, 0, "MINOR"},
+    {VR_CU_ATTRIBUTE_HOST_ADDRESS, -1, 1, 1, "HOST_ADDRESS"},
     {VR_CU_ATTRIBUTE_MEMORY_OPS_V1, -1, 1, 1, "MEMORY_OPS"},
     {VR_CU_ATTRIBUTE_VMM, 89, 1, 1, "VMM"},
     {VR_CU_ATTRIBUTE_DESCRIPTORS, -1, 1, 1, "DESCRIPTORS"},
@@ -258,7 +259,7 @@ static void control_lose(int device, vr_cu_result code) {
 
 static void control_device_reset(int device) {
     pthread_mutex_lock(&fake.lock);
-    fake.devices[device].primary.alive = false;
+    fake_device_reset(&fake.devices[device]);
     pthread_mutex_unlock(&fake.lock);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fake_rivals.c: calls of CUDA that the library never makes and `vram bench` measures beside it:
- * copies that end before they return, and the driver's own stream-ordered allocator.
+ * copies that end before they return, and the driver's own stream-ordered allocator; and what a
+ * program does to the device behind its back.
  */
 #include "fake/fake_state.h"
 
@@ -33,6 +34,15 @@ FAKE_API vr_cu_result cuCtxSetCurrent(struct vr_cu_context *context) {
 FAKE_API vr_cu_result cuStreamCreate(struct vr_cu_stream **stream, unsigned flags);
 FAKE_API vr_cu_result cuStreamCreate(struct vr_cu_stream **stream, unsigned flags) {
     return fake_cuStreamCreateWithPriority(stream, flags, 0);
+}
+
+FAKE_API vr_cu_result cuDevicePrimaryCtxReset_v2(vr_cu_device device);
+FAKE_API vr_cu_result cuDevicePrimaryCtxReset_v2(vr_cu_device device) {
+    if (device < 0 || device >= fake.device_count) {
+        return VR_CU_INVALID_DEVICE;
+    }
+    fake_cuda_control()->device_reset(device);
+    return VR_CU_SUCCESS;
 }
 
 /* ------------------------------------------------------ stream-ordered memory */

@@ -42,6 +42,8 @@ struct vr_cu_context {
     struct fake_device *device;
     bool alive;
     bool primary;
+    bool was_reset;        /* its handle can still be made current */
+    unsigned long long id; /* of its present life */
 };
 
 struct fake_device {
@@ -78,6 +80,7 @@ struct fake_state {
     bool free_waits; /* cuMemFreeHost takes its time, and waits for kernels */
     struct fake_device devices[FAKE_DEVICES_MAX];
     struct fake_cuda_live live;
+    unsigned long long contexts; /* made so far */
     uint64_t violations;
     const char *violation;
     uint64_t captured;
@@ -155,6 +158,9 @@ bool fake_access(struct fake_device *device, uint64_t addr, void *buffer, uint64
                  bool write);
 bool fake_is_managed(uint64_t addr, uint64_t bytes);
 bool fake_is_pinned(const void *memory, uint64_t bytes);
+/* A reset ends the primary context. Host memory that the driver allocated for the device cannot be touched any more,
+   what it registered it does not know any more. */
+void fake_device_reset(struct fake_device *device);
 
 /* Whether unfinished work touches the range. */
 bool fake_in_use(uint64_t addr, uint64_t bytes);

@@ -55,14 +55,20 @@ static bool same(const char *a, const char *b) {
     return strcmp(a, b) == 0;
 }
 
+/* A context that is held and that the driver does not know was reset. */
+static bool tells_reset(const struct driver_entry *entry, int code) {
+    return code == VR_CU_INVALID_CONTEXT &&
+           (same(entry->twin, "cuCtxPushCurrent") || same(entry->twin, "cuCtxGetId"));
+}
+
 /* What the one table makes of a code in a step of the scenario. */
 static vram_status expected(const char *step, const struct driver_entry *entry, int code) {
     vram_status status = vr_cuda_status(&WORLD_DIALECT, code);
     if (same(step, "start") || same(step, "describe")) {
         return status == VRAM_ERR_NO_DEVICE ? status : VRAM_ERR_NO_DRIVER;
     }
-    if (same(entry->twin, "cuCtxPushCurrent") && code == VR_CU_INVALID_CONTEXT) {
-        return VRAM_ERR_DEVICE_LOST; /* a context that we hold is gone */
+    if (tells_reset(entry, code)) {
+        return VRAM_ERR_DEVICE_LOST;
     }
     if (status == VRAM_ERR_DEVICE_MEMORY) {
         status = same(entry->twin, "cuMemHostAlloc")        ? VRAM_ERR_HOST_MEMORY
@@ -87,6 +93,8 @@ static bool may_pass(const struct driver_entry *entry, int code) {
         {"cuCtxEnablePeerAccess", VR_CU_PEER_ACCESS_ALREADY_ENABLED},
         {"hipDeviceEnablePeerAccess", VR_CU_PEER_ACCESS_ALREADY_ENABLED},
         {"cuMemHostGetFlags", VR_CU_INVALID_VALUE}, /* it is not page-locked: an answer */
+        {"cuMemHostRegister", VR_CU_NOT_PERMITTED}, /* the driver allocates */
+        {"cuMemHostRegister", VR_CU_NOT_SUPPORTED},
         {"cuMemPrefetchAsync", VR_CU_NOT_SUPPORTED},
         {"hipMemPrefetchAsync", VR_CU_NOT_SUPPORTED},
         {"cuMemcpy2DAsync", VR_CU_INVALID_VALUE}, /* the rows go one by one */
@@ -139,9 +147,7 @@ static void judge(const struct holdings *held, const struct driver_entry *entry,
     }
     bool implicit = code == VR_CU_CAPTURE_IMPLICIT; /* the answer to a question */
     bool untold = tried(held, moment) && same(held->error.operation, "device_open");
-    int64_t native = same(entry->twin, "cuCtxPushCurrent") && code == VR_CU_INVALID_CONTEXT
-                         ? VR_CU_CONTEXT_DESTROYED
-                         : code;
+    int64_t native = tells_reset(entry, code) ? VR_CU_CONTEXT_DESTROYED : code;
     if ((!untold && held->status != expected(held->step, entry, code)) ||
         held->error.status != held->status ||
         (!implicit && !untold &&

@@ -115,6 +115,7 @@ static void a_device_opened_by_a_liar_is_not(void **state) {
     struct world *world = *state;
     struct vr_device device = {.backend = &world->backend, .info = world->device.info};
     uint64_t before = live_total();
+    fake->attribute(VR_CU_ATTRIBUTE_HOST_ADDRESS, 0); /* the driver allocates the words */
     for (int kind = FAKE_CUDA_NULL; kind <= FAKE_CUDA_MISALIGNED; kind++) {
         fake->lie("cuMemHostAlloc", 1, (enum fake_cuda_lie)kind, false);
         assert_int_equal(world->backend.ops->device_open(&device), VRAM_ERR_CORRUPT);
@@ -263,9 +264,25 @@ static void a_device_that_was_reset_is_lost(void **state) {
     vram_addr addr = 7;
     fake->device_reset(0);
     assert_int_equal(device->ops->alloc(device, GRANULE, &addr), VRAM_ERR_DEVICE_LOST);
-    assert_cuda_error(VRAM_ERR_DEVICE_LOST, "cuCtxPushCurrent", VR_CU_CONTEXT_DESTROYED);
+    assert_cuda_error(VRAM_ERR_DEVICE_LOST, "cuCtxGetId", VR_CU_CONTEXT_DESTROYED);
     assert_non_null(strstr(vram_error_get()->text, "cudaDeviceReset"));
     note_loss(device);
+}
+
+/* The same, and something else in the program has made the context anew: its handle is as before. */
+static void a_reset_is_noticed_when_the_context_lives_again(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device, again;
+    struct vr_queue queue;
+    make_queue(device, &queue);
+    fake->device_reset(0);
+    open_device(&world->backend, 0, &again);
+    assert_int_equal(device->queue_ops->signal(&queue, 1), VRAM_ERR_DEVICE_LOST);
+    assert_cuda_error(VRAM_ERR_DEVICE_LOST, "cuCtxGetId", VR_CU_CONTEXT_DESTROYED);
+    assert_int_equal(vr_load(queue.word, VR_ACQUIRE), 0); /* and can be read */
+    note_loss(device);
+    end_queue(&queue);
+    close_device(&again);
 }
 
 static void devices_can_be_opened_twice(void **state) {
@@ -364,7 +381,8 @@ static void opening_undoes_what_it_did(void **state) {
         {"cuDevicePrimaryCtxRetain", VR_CU_DEVICE_UNAVAILABLE, VRAM_ERR_BUSY},
         {"cuDevicePrimaryCtxRetain", VR_CU_OUT_OF_MEMORY, VRAM_ERR_DEVICE_MEMORY},
         {"cuCtxPushCurrent", VR_CU_UNKNOWN, VRAM_ERR_BACKEND},
-        {"cuMemHostAlloc", VR_CU_OUT_OF_MEMORY, VRAM_ERR_HOST_MEMORY},
+        {"cuCtxGetId", VR_CU_UNKNOWN, VRAM_ERR_BACKEND},
+        {"cuMemHostRegister", VR_CU_OUT_OF_MEMORY, VRAM_ERR_HOST_MEMORY},
     };
     uint64_t live = live_total(), blocks = vr_mem_live_blocks();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -392,15 +410,25 @@ static void opening_undoes_what_it_did(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        HERE(memory_is_taken_and_given),          HERE(a_full_device_says_so),
-        HERE(a_free_that_fails_changes_nothing),  HERE(pinned_memory_is_page_aligned),
-        HERE(pinned_memory_may_run_out),          HERE(lies_are_found_and_given_back),
-        HERE(a_device_opened_by_a_liar_is_not),   HERE(handles_are_mapped_whole),
-        HERE(exhaustions_are_told_apart),         HERE(devices_without_vmm_have_no_group),
-        HERE(the_callers_context_is_found_again), HERE(a_context_that_is_refused_fails_the_call),
-        HERE(a_device_that_was_reset_is_lost),    HERE(devices_can_be_opened_twice),
-        HERE(a_lost_device_is_left_alone),        HERE(one_lost_device_leaves_the_other),
-        HERE(closing_meets_the_loss_first),       HERE(opening_undoes_what_it_did),
+        HERE(memory_is_taken_and_given),
+        HERE(a_full_device_says_so),
+        HERE(a_free_that_fails_changes_nothing),
+        HERE(pinned_memory_is_page_aligned),
+        HERE(pinned_memory_may_run_out),
+        HERE(lies_are_found_and_given_back),
+        HERE(a_device_opened_by_a_liar_is_not),
+        HERE(handles_are_mapped_whole),
+        HERE(exhaustions_are_told_apart),
+        HERE(devices_without_vmm_have_no_group),
+        HERE(the_callers_context_is_found_again),
+        HERE(a_context_that_is_refused_fails_the_call),
+        HERE(a_device_that_was_reset_is_lost),
+        HERE(a_reset_is_noticed_when_the_context_lives_again),
+        HERE(devices_can_be_opened_twice),
+        HERE(a_lost_device_is_left_alone),
+        HERE(one_lost_device_leaves_the_other),
+        HERE(closing_meets_the_loss_first),
+        HERE(opening_undoes_what_it_did),
     };
     return cmocka_run_group_tests_name("cuda_memory", tests, NULL, NULL);
 }

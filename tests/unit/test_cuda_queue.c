@@ -341,7 +341,7 @@ static void queues_that_fail_give_their_word_back(void **state) {
     for (int i = 0; i < WORDS_OF_A_PAGE; i++) {
         make_queue(&world->device, &queues[i]);
     }
-    fake->refuse("cuMemHostAlloc", 1, VR_CU_OUT_OF_MEMORY, false);
+    fake->refuse("cuMemHostRegister", 1, VR_CU_OUT_OF_MEMORY, false);
     assert_int_equal(ops->create(&queue, NULL), VRAM_ERR_HOST_MEMORY);
     vr_mem_fail_at(2, false);
     assert_int_equal(ops->create(&queue, NULL), VRAM_ERR_HOST_MEMORY);

@@ -368,6 +368,31 @@ def numba_out_of_memory():
 
 
 @item
+def numba_closed():
+    """close() resets the device under live arrays: to free them is harmless, and to allocate is refused in words."""
+    os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "vram.numba"
+    import gc
+    import vram
+    cuda, numpy = load("numba.cuda"), load("numpy")
+    pool = vram.shared_pool("cuda")
+    queue = vram.shared_queue(pool.device, 0)
+    block = pool.alloc(1 << 20, queue)
+    arrays = [cuda.to_device(numpy.arange(1000, dtype="int64")) for _ in range(5)]
+    pinned = cuda.pinned_array(1000)
+    pinned[:] = 1
+    del arrays[:2]
+    cuda.close()
+    del arrays, pinned
+    gc.collect()
+    pool.free(block, queue)
+    try:
+        pool.alloc(1 << 30, queue)
+    except vram.DeviceLostError as error:
+        return str(error)[:60]
+    raise AssertionError("memory of a device that was reset was served")
+
+
+@item
 def numba_ipc():
     os.environ.update(NUMBA_CUDA_MEMORY_MANAGER="vram.numba", LIBVRAM_NUMBA_SEGMENTS="1")
     cuda, numpy = load("numba.cuda"), load("numpy")

@@ -94,6 +94,7 @@ enum vr_cu_attribute {
     VR_CU_ATTRIBUTE_MINOR = 76,
     VR_CU_ATTRIBUTE_MANAGED = 83,
     VR_CU_ATTRIBUTE_CONCURRENT_MANAGED = 89,
+    VR_CU_ATTRIBUTE_HOST_ADDRESS = 91,  /* registered host memory has the host's address */
     VR_CU_ATTRIBUTE_MEMORY_OPS_V1 = 93, /* 64-bit stream memory operations, drivers before 11.7 */
     VR_CU_ATTRIBUTE_VMM = 102,
     VR_CU_ATTRIBUTE_DESCRIPTORS = 103, /* memory can be exported as a file descriptor */

@@ -47,7 +47,8 @@ enum vr_cuda_query {
     VR_CUDA_QUERY_INTEGRATED,
     VR_CUDA_QUERY_MAJOR,
     VR_CUDA_QUERY_MINOR,
-    VR_CUDA_QUERY_MEMORY_OPS, /* 64-bit memory operations of streams */
+    VR_CUDA_QUERY_HOST_ADDRESS, /* registered host memory has one address for host and device */
+    VR_CUDA_QUERY_MEMORY_OPS,   /* 64-bit memory operations of streams */
     VR_CUDA_QUERY_MEMORY_OPS_EARLIER,
     VR_CUDA_QUERY_VMM,
     VR_CUDA_QUERY_DESCRIPTORS, /* exportable memory */
@@ -160,6 +161,7 @@ struct vr_cuda_device {
     const struct vr_cuda_api *api;
     vr_cu_device ordinal;
     struct vr_cu_context *context; /* CUDA: the primary context, retained */
+    unsigned long long context_id; /* CUDA: of that context until it is reset; 0: unknown */
     vr_atomic_bool memory_ops;     /* streams can write 64-bit words ... */
     vr_atomic_bool stream_waits;   /* ... and wait for them */
     vr_atomic_bool no_functions;   /* streams cannot call host functions either */

@@ -128,10 +128,6 @@ static vram_status cuda_version(const struct vr_cuda_api *api, char *text, size_
 
 /* ----------------------------------------------------------------- contexts */
 
-static vram_status cuda_retain(struct vr_cuda_device *device) {
-    return VR_CUDA(device, cuDevicePrimaryCtxRetain, &device->context, device->ordinal);
-}
-
 static void cuda_release(struct vr_cuda_device *device) {
     vr_cuda_warn(device->api, VR_CU_CALL_cuDevicePrimaryCtxRelease,
                  device->api->cuDevicePrimaryCtxRelease(device->ordinal));
@@ -139,13 +135,42 @@ static void cuda_release(struct vr_cuda_device *device) {
 
 /* If the driver does not know a context that is retained here, the program destroyed it: everything
    in it is gone. */
-static vram_status cuda_enter(struct vr_cuda_scope *scope, const struct vr_cuda_device *device) {
-    (void)scope;
-    vr_cu_result code = device->api->cuCtxPushCurrent(device->context);
-    if (code == VR_CU_INVALID_CONTEXT) {
-        code = VR_CU_CONTEXT_DESTROYED;
+static vram_status context_check(const struct vr_cuda_device *device, enum vr_cu_call call,
+                                 vr_cu_result code) {
+    code = code == VR_CU_INVALID_CONTEXT ? VR_CU_CONTEXT_DESTROYED : code;
+    return vr_cuda_check(device->api, call, code, VRAM_ERR_DEVICE_MEMORY);
+}
+
+static vram_status context_id(const struct vr_cuda_device *device, unsigned long long *id) {
+    return context_check(device, VR_CU_CALL_cuCtxGetId,
+                         device->api->cuCtxGetId(device->context, id));
+}
+
+static vram_status cuda_retain(struct vr_cuda_device *device) {
+    vram_status status =
+        VR_CUDA(device, cuDevicePrimaryCtxRetain, &device->context, device->ordinal);
+    if (status == VRAM_OK && device->api->cuCtxGetId) {
+        status = context_id(device, &device->context_id);
+        if (status != VRAM_OK) {
+            cuda_release(device);
+        }
     }
-    return vr_cuda_check(device->api, VR_CU_CALL_cuCtxPushCurrent, code, VRAM_ERR_DEVICE_MEMORY);
+    return status;
+}
+
+/* A reset leaves the context's handle as it is: the driver makes it current, also when something
+   has created the context again, and crashes when it is given a stream of the time before (580.159
+   on an H200). So the id is compared first, which drivers have since 12.0. */
+static vram_status cuda_enter(struct vr_cuda_scope *scope, const struct vr_cuda_device *device) {
+    unsigned long long id = device->context_id;
+    vram_status status = id ? context_id(device, &id) : VRAM_OK;
+    (void)scope;
+    if (status == VRAM_OK && id != device->context_id) {
+        status = context_check(device, VR_CU_CALL_cuCtxGetId, VR_CU_CONTEXT_DESTROYED);
+    }
+    return status == VRAM_OK ? context_check(device, VR_CU_CALL_cuCtxPushCurrent,
+                                             device->api->cuCtxPushCurrent(device->context))
+                             : status;
 }
 
 static void cuda_leave(const struct vr_cuda_scope *scope) {
@@ -257,6 +282,7 @@ const struct vr_cuda_dialect vr_cuda_dialect = {
                 [VR_CUDA_QUERY_INTEGRATED] = VR_CU_ATTRIBUTE_INTEGRATED,
                 [VR_CUDA_QUERY_MAJOR] = VR_CU_ATTRIBUTE_MAJOR,
                 [VR_CUDA_QUERY_MINOR] = VR_CU_ATTRIBUTE_MINOR,
+                [VR_CUDA_QUERY_HOST_ADDRESS] = VR_CU_ATTRIBUTE_HOST_ADDRESS,
                 [VR_CUDA_QUERY_MEMORY_OPS] = VR_CU_ATTRIBUTE_MEMORY_OPS,
                 [VR_CUDA_QUERY_MEMORY_OPS_EARLIER] = VR_CU_ATTRIBUTE_MEMORY_OPS_V1,
                 [VR_CUDA_QUERY_VMM] = VR_CU_ATTRIBUTE_VMM,

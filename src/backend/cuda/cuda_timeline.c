@@ -2,7 +2,7 @@
 /*
  * cuda_timeline.c: words, which tell how far a stream's work is complete; signals, waits and polls.
  *
- *      page of pinned host memory, visible to every device at the same address
+ *      page of locked host memory, visible to every device at the same address
  *     +--------+--------+--------+-     -+--------+
  *     | word 0 | word 1 | word 2 |  ...  | word 63|     64 bytes each, one cache line: a thread
  *     +--------+--------+--------+-     -+--------+     that spins on one does not disturb others
@@ -14,6 +14,10 @@
  *  (2) A word is never reset: its next queue continues counting where the last one stopped. A
  *      stream that still waits for a value of the old queue is therefore never blocked.
  *  (3) A word is given back only when no write to it is pending.
+ *  (4) Words can be read until the device is closed, whatever the program does to the driver. So
+ *      their memory is the library's own, and registered: a reset of the device (cudaDeviceReset)
+ *      unmaps what the driver allocated, and the next free of the program reads a word. Where the
+ *      device would have another address for it the driver allocates it after all.
  *
  * A signal is one of three, in this order of preference:
  *  - a 64-bit memory operation of the stream, if the device has them;
@@ -29,6 +33,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/os/os.h"
 #include "base/size.h"
 #include "base/stable.h"
 
@@ -39,14 +44,54 @@ _Static_assert(PAGE_WORDS == 64, "one bit of vr_cuda_page.taken per word");
 
 struct vr_cuda_page {
     struct vr_cuda_page *next;
-    unsigned char *memory; /* PAGE_BYTES, pinned */
+    unsigned char *memory; /* page_bytes(), locked */
+    bool own;              /* keeps (4) */
     uint64_t taken;        /* bit i: word i belongs to a queue */
 };
 
 /* ------------------------------------------------------------ taking, giving */
 
-/* Zeroed pinned memory for a page: a driver may return memory with old contents. */
-static vram_status page_memory(const struct vr_cuda_device *device, unsigned char **memory) {
+static bool registers_words(const struct vr_cuda_device *device) {
+    const struct vr_cuda_api *api = device->api;
+    int query = api->dialect->queries[VR_CUDA_QUERY_HOST_ADDRESS], same = 0;
+    return query != VR_CUDA_NO_QUERY && api->cuMemHostRegister && api->cuMemHostUnregister &&
+           api->cuDeviceGetAttribute(&same, (enum vr_cu_attribute)query, device->ordinal) ==
+               VR_CU_SUCCESS &&
+           same;
+}
+
+/* Whole pages: what is registered is locked page by page. */
+static size_t page_bytes(void) {
+    size_t page = vr_os_page_bytes();
+    return page > PAGE_BYTES ? page : PAGE_BYTES;
+}
+
+/* keeps (4). VRAM_ERR_UNSUPPORTED, without an error record, if the device cannot. */
+static vram_status page_register(const struct vr_cuda_device *device, struct vr_cuda_page *page) {
+    const struct vr_cuda_api *api = device->api;
+    void *memory = NULL;
+    if (!registers_words(device)) {
+        return VRAM_ERR_UNSUPPORTED;
+    }
+    vram_status status = vr_os_pages_alloc_shared(page_bytes(), &memory);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_cu_result code = api->cuMemHostRegister(memory, page_bytes(), api->dialect->word_flags);
+    status = vr_cuda_status(api->dialect, code);
+    if (status != VRAM_OK) {
+        (void)vr_os_pages_free(memory, page_bytes());
+        return status == VRAM_ERR_UNSUPPORTED
+                   ? status
+                   : vr_cuda_check(api, VR_CU_CALL_cuMemHostRegister, code, VRAM_ERR_HOST_MEMORY);
+    }
+    page->memory = memory;
+    page->own = true;
+    return VRAM_OK;
+}
+
+/* Zeroed: a driver may return memory with old contents. */
+static vram_status page_allocate(const struct vr_cuda_device *device, struct vr_cuda_page *page) {
     void *found = NULL;
     vram_status status = vr_cuda_check(
         device->api, VR_CU_CALL_cuMemHostAlloc,
@@ -61,8 +106,21 @@ static vram_status page_memory(const struct vr_cuda_device *device, unsigned cha
         }
         return vr_cuda_bad_result(device->api, VR_CU_CALL_cuMemHostAlloc, (uintptr_t)found);
     }
-    *memory = memset(found, 0, PAGE_BYTES);
+    page->memory = memset(found, 0, PAGE_BYTES);
     return VRAM_OK;
+}
+
+static void page_free(const struct vr_cuda_device *device, const struct vr_cuda_page *page) {
+    const struct vr_cuda_api *api = device->api;
+    if (!page->own) {
+        vr_cuda_warn(api, VR_CU_CALL_cuMemFreeHost, api->cuMemFreeHost(page->memory));
+        return;
+    }
+    vr_cu_result code = api->cuMemHostUnregister(page->memory);
+    vr_cuda_warn(api, VR_CU_CALL_cuMemHostUnregister, code);
+    if (code == VR_CU_SUCCESS) {
+        (void)vr_os_pages_free(page->memory, page_bytes());
+    }
 }
 
 /* Allocates one more page and lists it. No lock is held across the driver call, so two threads may
@@ -72,7 +130,10 @@ static vram_status page_add(struct vr_cuda_device *device) {
     if (!page) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = page_memory(device, &page->memory);
+    vram_status status = page_register(device, page);
+    if (status == VRAM_ERR_UNSUPPORTED) {
+        status = page_allocate(device, page);
+    }
     if (status != VRAM_OK) {
         vr_mem_free(page);
         return status;
@@ -137,8 +198,7 @@ void vr_cuda_words_end(struct vr_cuda_device *device, bool lost) {
         struct vr_cuda_page *page = device->words.pages;
         device->words.pages = page->next;
         if (!lost && !page->taken) {
-            vr_cuda_warn(device->api, VR_CU_CALL_cuMemFreeHost,
-                         device->api->cuMemFreeHost(page->memory));
+            page_free(device, page);
         }
         vr_mem_free(page);
     }

@@ -250,6 +250,7 @@ const struct vr_cuda_dialect vr_hip_dialect = {
                 [VR_CUDA_QUERY_INTEGRATED] = HIP_ATTRIBUTE_INTEGRATED,
                 [VR_CUDA_QUERY_MAJOR] = HIP_ATTRIBUTE_MAJOR,
                 [VR_CUDA_QUERY_MINOR] = HIP_ATTRIBUTE_MINOR,
+                [VR_CUDA_QUERY_HOST_ADDRESS] = VR_CUDA_NO_QUERY, /* words are never registered */
                 [VR_CUDA_QUERY_MEMORY_OPS] = HIP_ATTRIBUTE_STREAM_WAIT_VALUE,
                 [VR_CUDA_QUERY_MEMORY_OPS_EARLIER] = VR_CUDA_NO_QUERY,
                 [VR_CUDA_QUERY_VMM] = HIP_ATTRIBUTE_VMM,

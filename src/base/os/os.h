@@ -24,6 +24,9 @@ vram_value vr_os_memory_installed(void);
 
 /* Fresh zeroed readable and writable pages; `bytes` a multiple of the page. */
 vram_status vr_os_pages_alloc(uint64_t bytes, void **pages);
+/* The same, shared with forked children: a fork never gives the parent other memory for them, so
+   that what a driver has locked stays what the process sees. */
+vram_status vr_os_pages_alloc_shared(uint64_t bytes, void **pages);
 /* Makes these pages read as zeros in a child, whether created by fork or by a raw clone. Does
    nothing where the system cannot. */
 void vr_os_pages_wipe(void *pages, uint64_t bytes);
@@ -289,7 +292,7 @@ void vr_os_code_at(uint64_t pc, struct vr_code *symbol);
 /* -------------------------------------------------------------------- tests */
 
 /* Makes the n-th fallible system call from now fail with `error` (an errno), once or for ever; 0
-   ends the plan. Each call of these counts: pages_alloc, _reserve, _lock, _access, file_create,
+   ends the plan. Each call of these counts: pages_alloc, _alloc_shared, _reserve, _lock, _access, file_create,
    _resize, _read, _write, _map, disk_open, _grow, _map, _read_open, event_open, thread_start
    and at_exit. Calls that release do not: pages_free, _unlock, _unmap, file_punch, _close. */
 void vr_os_fail_at(uint64_t nth, bool for_ever, int error);

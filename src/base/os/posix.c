@@ -53,9 +53,17 @@ static int pages_map(uint64_t bytes, int access, int flags, void **pages) {
     return 0;
 }
 
-vram_status vr_os_pages_alloc(uint64_t bytes, void **pages) {
-    int error = pages_map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, pages);
+static vram_status pages_alloc(uint64_t bytes, int sharing, void **pages) {
+    int error = pages_map(bytes, PROT_READ | PROT_WRITE, sharing | MAP_ANON, pages);
     return error ? vr_os_error(error, "mmap", bytes) : VRAM_OK;
+}
+
+vram_status vr_os_pages_alloc(uint64_t bytes, void **pages) {
+    return pages_alloc(bytes, MAP_PRIVATE, pages);
+}
+
+vram_status vr_os_pages_alloc_shared(uint64_t bytes, void **pages) {
+    return pages_alloc(bytes, MAP_SHARED, pages);
 }
 
 /* Unmaps the ends of a reservation that was enlarged to contain an aligned part. */

@@ -21,6 +21,7 @@ const char *const fake_names[FAKE_CALL_COUNT] = {
     [FAKE_cuDeviceTotalMem] = "cuDeviceTotalMem",
     [FAKE_cuDevicePrimaryCtxRetain] = "cuDevicePrimaryCtxRetain",
     [FAKE_cuDevicePrimaryCtxRelease] = "cuDevicePrimaryCtxRelease",
+    [FAKE_cuCtxGetId] = "cuCtxGetId",
     [FAKE_cuCtxPushCurrent] = "cuCtxPushCurrent",
     [FAKE_cuCtxPopCurrent] = "cuCtxPopCurrent",
     [FAKE_cuThreadExchangeStreamCaptureMode] = "cuThreadExchangeStreamCaptureMode",
@@ -214,6 +215,11 @@ FAKE_API vr_cu_result cuDevicePrimaryCtxRelease_v2(vr_cu_device device) {
 FAKE_API vr_cu_result cuDevicePrimaryCtxRelease(vr_cu_device device);
 FAKE_API vr_cu_result cuDevicePrimaryCtxRelease(vr_cu_device device) {
     return fake_cuDevicePrimaryCtxRelease(device);
+}
+
+FAKE_API vr_cu_result cuCtxGetId(struct vr_cu_context *context, unsigned long long *id);
+FAKE_API vr_cu_result cuCtxGetId(struct vr_cu_context *context, unsigned long long *id) {
+    return fake_cuCtxGetId(context, id);
 }
 
 FAKE_API vr_cu_result cuCtxPushCurrent_v2(struct vr_cu_context *context);

@@ -35,6 +35,8 @@ static const struct driver_entry cuda_entries[] = {
      (const int[]){1, 2, 3, 4, 101, 201, 214, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999}},
     {"cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", NULL, 15,
      (const int[]){3, 4, 101, 201, 214, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999}},
+    {"cuCtxGetId", "cuCtxGetId", "cuCtxGetId", NULL, "identity of contexts", 5,
+     (const int[]){1, 3, 4, 201, 709}},
     {"cuCtxPushCurrent", "cuCtxPushCurrent", "cuCtxPushCurrent_v2", NULL, NULL, 15,
      (const int[]){1, 3, 4, 201, 214, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999}},
     {"cuCtxPopCurrent", "cuCtxPopCurrent", "cuCtxPopCurrent_v2", NULL, NULL, 14,

@@ -92,6 +92,8 @@
       vr_cu_context **context, vr_cu_device device))                                               \
     X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease",        \
       VR_CU_REQUIRED, (vr_cu_device device))                                                       \
+    X(cuCtxGetId, cuCtxGetId, NULL, VR_CU_OPTIONAL, (struct vr_cu_context *context, unsigned long  \
+      long *id))                                                                                   \
     X(cuCtxPushCurrent, cuCtxPushCurrent_v2, NULL, VR_CU_REQUIRED, (struct vr_cu_context           \
       *context))                                                                                   \
     X(cuCtxPopCurrent, cuCtxPopCurrent_v2, NULL, VR_CU_REQUIRED, (struct vr_cu_context **context)) \

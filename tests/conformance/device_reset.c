@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * device_reset: what becomes of libvram when the program resets the device under it, as cudaDeviceReset and
+ * numba.cuda.close() do. The reset is of this process's context, not of the GPU.
+ *
+ * Each case is a process of its own: with a queue of the library's and with the default stream, and with a context that
+ * something else in the program has created again since. Frees and ends must succeed or say that the device is lost,
+ * everything else must say so, nothing may crash, and the device can be opened again. VRAM_CUDA_LIBRARY names another
+ * driver than the system's.
+ */
+#include "vram/vram.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+static int failures;
+
+static void must(vram_status status, const char *what) {
+    if (status != VRAM_OK) {
+        printf("  FAILED: %s returned %s: %s\n", what, vram_status_name(status),
+               vram_error_get()->text);
+        exit(1);
+    }
+}
+
+static void expect(bool good, const char *what, vram_status status) {
+    if (!good) {
+        printf("  FAILED: %s returned %s: %s\n", what, vram_status_name(status),
+               vram_error_get()->text);
+        failures++;
+    }
+}
+
+#define LOST(call)                                                                                 \
+    do {                                                                                           \
+        vram_status found = (call);                                                                \
+        expect(found == VRAM_ERR_DEVICE_LOST, #call, found);                                       \
+    } while (0)
+#define ENDS(call)                                                                                 \
+    do {                                                                                           \
+        vram_status found = (call);                                                                \
+        expect(found == VRAM_OK || found == VRAM_ERR_DEVICE_LOST, #call, found);                   \
+    } while (0)
+
+typedef int reset_fn(int device);
+typedef int retain_fn(void **context, int device);
+
+static void device_reset(bool used_again) {
+    const char *library = getenv("VRAM_CUDA_LIBRARY");
+    void *context, *driver = dlopen(library && *library ? library : "libcuda.so.1", RTLD_NOW);
+    __extension__ reset_fn *reset =
+        driver ? (reset_fn *)dlsym(driver, "cuDevicePrimaryCtxReset_v2") : NULL;
+    __extension__ retain_fn *retain =
+        driver ? (retain_fn *)dlsym(driver, "cuDevicePrimaryCtxRetain") : NULL;
+    int code = reset && retain ? reset(0) : -1;
+    if (code == 0 && used_again) {
+        code = retain(&context, 0);
+    }
+    if (code != 0) {
+        printf("  FAILED: the driver refuses the reset: %d\n", code);
+        exit(1);
+    }
+}
+
+static void round_trip(vram_device *device) {
+    vram_queue *queue;
+    vram_pool *pool;
+    vram_addr addr;
+    char sent[] = "hello", received[sizeof sent] = "";
+    must(vram_queue_create(device, NULL, &queue), "vram_queue_create");
+    must(vram_pool_create(device, NULL, &pool), "vram_pool_create");
+    must(vram_alloc(pool, MIB, queue, &addr), "vram_alloc");
+    must(vram_queue_upload(queue, addr, sent, sizeof sent), "vram_queue_upload");
+    must(vram_queue_download(queue, received, addr, sizeof sent), "vram_queue_download");
+    must(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT), "vram_queue_wait");
+    expect(strcmp(sent, received) == 0, "a round trip after the reset", VRAM_OK);
+    must(vram_free(addr, queue), "vram_free");
+    must(vram_pool_destroy(pool), "vram_pool_destroy");
+    must(vram_queue_destroy(queue), "vram_queue_destroy");
+}
+
+static int run(bool own_queue, bool used_again) {
+    vram_context_options options = {.size = sizeof options, .backends = "cuda"};
+    vram_context *context;
+    vram_device *device, *again;
+    vram_queue *queue;
+    vram_pool *pool;
+    vram_addr freed, first, second, none;
+    char text[16] = "hello";
+    must(vram_context_create(&options, &context), "vram_context_create");
+    must(vram_device_open(context, 0, &device), "vram_device_open");
+    must(own_queue ? vram_queue_create(device, NULL, &queue)
+                   : vram_queue_adopt(device, NULL, &queue),
+         "queue");
+    must(vram_pool_create(device, NULL, &pool), "vram_pool_create");
+    must(vram_alloc(pool, MIB, queue, &first), "vram_alloc");
+    must(vram_alloc(pool, MIB, queue, &second), "vram_alloc");
+    must(vram_alloc(pool, 100 * MIB, queue, &freed), "vram_alloc");
+    must(vram_queue_upload(queue, first, text, sizeof text), "vram_queue_upload");
+    must(vram_free(freed, queue), "vram_free");
+
+    device_reset(used_again);
+    ENDS(vram_free(first, queue));
+    LOST(vram_queue_fill(queue, second, 0, 4, MIB));
+    LOST(vram_alloc(pool, 200 * MIB, queue, &none));
+    LOST(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
+    LOST(vram_queue_upload(queue, second, text, sizeof text));
+    ENDS(vram_free(second, queue));
+    ENDS(vram_pool_destroy(pool));
+    ENDS(own_queue ? vram_queue_destroy(queue) : vram_queue_end(queue));
+    vram_device_close(device);
+
+    must(vram_device_open(context, 0, &again), "vram_device_open, after the reset");
+    round_trip(again);
+    vram_device_close(again);
+    vram_context_destroy(context);
+    return failures != 0;
+}
+
+int main(int argc, char **argv) {
+    static const char *const names[] = {"own", "default", "own-again", "default-again"};
+    int good = 0;
+    if (argc == 2) {
+        return run(strncmp(argv[1], "own", 3) == 0, strstr(argv[1], "again") != NULL);
+    }
+    for (int i = 0; i < 4; i++) {
+        int status = 0;
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(60); /* a hang is a finding, too */
+            execl("/proc/self/exe", argv[0], names[i], NULL);
+            _exit(127);
+        }
+        if (child < 0 || waitpid(child, &status, 0) != child) {
+            perror("device_reset");
+            return 2;
+        }
+        good += status == 0;
+        printf("%-14s %s %d\n", names[i], WIFSIGNALED(status) ? "signal" : "exit code",
+               WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    }
+    printf("resets survived: %d of 4\n", good);
+    return good != 4;
+}
