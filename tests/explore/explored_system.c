@@ -125,8 +125,13 @@ void vr_once(struct vr_once *once, void (*fn)(void)) {
 
 /* ------------------------------------------------------------------- memory */
 
+bool scenario_memory_ends;
+
 void *vr_mem_alloc(size_t count, size_t bytes, const char *operation) {
     (void)operation;
+    if (scenario_memory_ends) {
+        return NULL;
+    }
     size_t *head = scenario_memory(128 + count * bytes);
     *head = count * bytes;
     return (char *)head + 128;

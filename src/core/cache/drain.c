@@ -202,7 +202,7 @@ static void defer_stateless(struct vr_pool *pool, const struct vr_queue_object *
     struct vr_queue_id id = {queue->object.handle};
     note_before(pool, id, block);
     assert(vr_pool_is_locked(pool) && !vr_queue_state_find(&pool->queue_states, id));
-    block->freed = (struct vr_queue_stamp){id, vr_load(&queue->issued, VR_ACQUIRE) + 1};
+    block->freed = (struct vr_queue_stamp){id, vr_load(&queue->issued, VR_RELAXED) + 1};
     block->stateless = true;
     block->next = pool->deferred;
     pool->deferred = block;
