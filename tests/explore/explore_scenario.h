@@ -32,6 +32,6 @@ extern bool scenario_memory_ends;
 /* Each part's scenarios, ended by one without a name. */
 extern const struct scenario handle_scenarios[], radix_scenarios[], biased_lock_scenarios[],
     thread_scenarios[], table_scenarios[], point_scenarios[], channel_scenarios[], page_scenarios[],
-    drain_scenarios[], stamp_scenarios[];
+    drain_scenarios[], stamp_scenarios[], log_scenarios[];
 
 #endif

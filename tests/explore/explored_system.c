@@ -162,6 +162,7 @@ void vr_os_pages_wipe(void *pages, uint64_t bytes) {
 /* ------------------------------------------------------------ threads, time */
 
 _Thread_local uint64_t vr_os_thread_own;
+_Thread_local struct vr_os_cancellation vr_os_cancellation;
 
 uint64_t vr_os_thread_number_first(void) {
     return fiber_self() < THREADS_MAX ? fiber_self() + 1 : THREADS_MAX + 1;
