@@ -79,8 +79,8 @@ static vram_status call_finish(struct vr_device *device, vram_status status,
     (call_begin_always(device, operation) ? call_finish(device, expression, operation)             \
                                           : vr_error_get()->status)
 
-/* The same for work on a queue. It is counted when the driver has it: a mark that has seen the count
-   comes behind it. See vr_queue_is_idle. */
+/* The same for work on a queue. It is counted when the driver has it: a mark that has seen the
+   count comes behind it. See vr_queue_is_idle. */
 #define SUBMIT(queue, operation, expression)                                                       \
     submission_count(queue, CALL((queue)->device, operation, expression))
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scenario_point.c: points in the order of a queue (device/point.c). Work is a plain variable: who sees
- * that a point has passed may read it.
+ * scenario_point.c: points in the order of a queue (device/point.c). Work is a plain variable: who
+ * sees that a point has passed may read it.
  */
 #include "explore_driver.h"
 #include "explore_scenario.h"

@@ -99,7 +99,7 @@ bool vr_space_pending(struct vr_space *space, struct vr_stamp *pending) {
 
 /* ---------------------------------------------------------- beside the end */
 
-/* The driver makes no signal: only a query, or the end of the queue, tells that its work is done. */
+/* The driver makes no signal: a query, or the end of the queue, tells that its work is done. */
 static void queue_ends(void) {
     uint64_t handle = queue->object.handle;
     content = 1;

@@ -41,7 +41,7 @@ void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_qu
     block->stamp = vr_pool_stamp_to_space(pool, stamp);
     vr_pool_in(pool, block);
     vr_block_table_remove(&pool->table, block);
-    vr_store(&block->state, VR_BLOCK_FREE, VR_RELEASE);
+    vr_store(&block->state, VR_BLOCK_FREE, VR_RELAXED);
     if (vr_block_is_other(block)) {
         vr_fallback_freed(pool, block);
         return;
