@@ -255,16 +255,27 @@ static bool bytes_read(int file, void *into, size_t bytes, size_t offset) {
     return true;
 }
 
-static bool sequence_read(int file, uint64_t *sequence) {
+static bool word_read(int file, uint64_t *word, size_t offset) {
     __sync_synchronize();
-    bool read = bytes_read(file, sequence, sizeof *sequence, offsetof(vram_live_page, sequence));
+    bool read = bytes_read(file, word, sizeof *word, offset);
     __sync_synchronize();
     return read;
 }
 
-/* A copy that no update has changed half-way: rule (2) of the layout. */
+static bool sequence_read(int file, uint64_t *sequence) {
+    return word_read(file, sequence, offsetof(vram_live_page, sequence));
+}
+
+/* A copy that no update has changed half-way: rule (2) of the layout; and of a complete page: rule
+   (3). */
 static enum page_state page_copy(int file, void *copy, size_t bytes) {
-    uint64_t before, after;
+    uint64_t magic, before, after;
+    if (!word_read(file, &magic, offsetof(vram_live_page, magic))) {
+        return PAGE_GONE;
+    }
+    if (magic == 0) {
+        return PAGE_BUSY;
+    }
     for (int i = 0; i < COPIES_MAX; i++) {
         if (!sequence_read(file, &before)) {
             return PAGE_GONE;

@@ -22,7 +22,8 @@
  *      VRAM_LIVE_PAGE_UNKNOWN is unknown.
  *  (2) `sequence` is odd while the page is written. A reader copies the page between two equal even
  *      values of it, with a barrier behind the first and before the second; else it tries again.
- *  (3) The constant fields do not change after `magic` was written, which is written last.
+ *  (3) The constant fields do not change after `magic` was written, which is written last. A
+ *      reader reads it first, with a barrier behind it.
  *  (4) Rows are `stride` bytes apart and may be longer than their struct here, as may the head:
  *      fields may be appended without a new version. None is removed or moved without one.
  *  (5) Nothing in a page can be trusted. A reader checks every offset, count and text.

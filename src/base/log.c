@@ -10,6 +10,9 @@
  *      a threshold only if nothing changed meanwhile, so an old value never replaces a new one. The
  *      option's lock ranks below this file's, so it is not taken while this file's lock is held.
  *  (4) The callback runs with no lock held. A thread-local flag prevents it from calling itself.
+ *  (5) vr_log_seen is stored after the threshold that goes with it, and loaded before the
+ *      threshold. So a thread that has changed the option and finds its change seen does not find
+ *      an older threshold.
  */
 #include "base/log.h"
 
@@ -58,14 +61,14 @@ void vram_log_set(vram_log_fn *log, void *user, vram_log_level level) {
 
 /* The current threshold; UNKNOWN if the option may have changed. */
 static uint32_t current_threshold(void) {
-    uint64_t changes = vr_load(&vr_option_changes, VR_ACQUIRE);
-    if (vr_load(&vr_log_seen, VR_RELAXED) != changes) {
+    uint64_t changes = vr_load(&vr_option_changes, VR_RELAXED); /* the option has a lock */
+    if (vr_load(&vr_log_seen, VR_ACQUIRE) != changes) {
         vr_mutex_lock(&sink.lock);
         if (!sink.log) {
             sink.change++;
             vr_store(&vr_log_threshold, UNKNOWN, VR_RELAXED);
         }
-        vr_store(&vr_log_seen, changes, VR_RELAXED);
+        vr_store(&vr_log_seen, changes, VR_RELEASE); /* keeps (5) */
         vr_mutex_unlock(&sink.lock);
     }
     return vr_load(&vr_log_threshold, VR_RELAXED);

@@ -11,8 +11,8 @@ extern vr_atomic_u64 vr_log_seen;      /* vr_option_changes that it takes into a
 /* False: no message of this level is delivered. True also while nobody has asked for the level
    since it may have changed. */
 static inline bool vr_log_maybe(vram_log_level level) {
-    return (uint32_t)level <= vr_load(&vr_log_threshold, VR_RELAXED) ||
-           vr_load(&vr_log_seen, VR_RELAXED) != vr_load(&vr_option_changes, VR_ACQUIRE);
+    return vr_load(&vr_log_seen, VR_ACQUIRE) != vr_load(&vr_option_changes, VR_RELAXED) ||
+           (uint32_t)level <= vr_load(&vr_log_threshold, VR_RELAXED); /* in this order: log.c (5) */
 }
 
 /* Costs three loads when the level is off. Must not be called with a lock held: the callback

@@ -383,7 +383,7 @@ void vr_option_reset(void) {
     table.loaded = false;
     vr_mutex_unlock(&table.lock);
     vr_store(&problems_logged, false, VR_RELAXED);
-    vr_fetch_add(&vr_option_changes, 1, VR_RELEASE);
+    vr_fetch_add(&vr_option_changes, 1, VR_RELAXED);
 }
 
 /* -------------------------------------------------------------------- the API */
@@ -441,7 +441,7 @@ vram_status vram_option_set(const char *name, const char *text) {
                          name, text, table.environment[option].text);
     }
     close_table();
-    vr_fetch_add(&vr_option_changes, 1, VR_RELEASE);
+    vr_fetch_add(&vr_option_changes, 1, VR_RELAXED);
     return status;
 }
 

@@ -399,7 +399,7 @@ bool vr_submits_wait(struct vr_device_object *device, uint64_t deadline);
 bool vr_queue_passed(struct vr_queue_object *queue, uint64_t value);
 vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value);
 /* Whether all its work is complete, as far as is known without a query of the driver, which takes
-   2 us on an H200, or by one. A submission that begins meanwhile may be missed. */
+   2 us on an H200, or by one. A submission that has not returned may be missed. */
 bool vr_queue_is_idle(struct vr_queue_object *queue);
 /* What vram_queue_mark and vram_queue_after do, for callers that have a reference to the queue. */
 vram_status vr_queue_submit_mark(struct vr_queue_object *queue, vram_point *point);

@@ -79,12 +79,14 @@ static vram_status call_finish(struct vr_device *device, vram_status status,
     (call_begin_always(device, operation) ? call_finish(device, expression, operation)             \
                                           : vr_error_get()->status)
 
-/* The same for work on a queue, which is counted first: vr_queue_is_idle. */
+/* The same for work on a queue. It is counted when the driver has it: a mark that has seen the
+   count comes behind it. See vr_queue_is_idle. */
 #define SUBMIT(queue, operation, expression)                                                       \
-    (count_submission(queue), CALL((queue)->device, operation, expression))
+    submission_count(queue, CALL((queue)->device, operation, expression))
 
-static void count_submission(struct vr_queue *queue) {
-    vr_fetch_add(&VR_CONTAINER(queue, struct vr_queue_object, base)->submissions, 1, VR_RELEASE);
+static vram_status submission_count(struct vr_queue *queue, vram_status status) {
+    vr_fetch_add(&VR_CONTAINER(queue, struct vr_queue_object, base)->submissions, 1, VR_RELAXED);
+    return status;
 }
 
 /* ------------------------------------------------------------------- device */

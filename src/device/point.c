@@ -214,7 +214,8 @@ vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value) {
     if (refuse_region(queue) != VRAM_OK) {
         return VRAM_ERR_CAPTURE;
     }
-    uint64_t submissions = vr_load(&queue->submissions, VR_ACQUIRE);
+    /* Relaxed: the driver has what is counted here, and takes the signal behind it. */
+    uint64_t submissions = vr_load(&queue->submissions, VR_RELAXED);
     vr_atomic_u32 *bucket = mark_begin(queue);
     vram_status status = mark_submit(queue, value);
     vr_fetch_sub(bucket, 1, VR_RELEASE);
@@ -224,10 +225,11 @@ vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value) {
     return status;
 }
 
+/* `marked` is read before `issued`, which then is at least the number of that mark. */
 bool vr_queue_is_idle(struct vr_queue_object *queue) {
-    bool seen = !queue->base.adopted && !vr_load(&queue->shown, VR_ACQUIRE);
-    if (seen && vr_load(&queue->marked, VR_ACQUIRE) == vr_load(&queue->submissions, VR_ACQUIRE) &&
-        vr_queue_passed(queue, vr_load(&queue->issued, VR_ACQUIRE))) {
+    bool seen = !queue->base.adopted && !vr_load(&queue->shown, VR_RELAXED);
+    if (seen && vr_load(&queue->marked, VR_ACQUIRE) == vr_load(&queue->submissions, VR_RELAXED) &&
+        vr_queue_passed(queue, vr_load(&queue->issued, VR_RELAXED))) {
         return true;
     }
     struct vram_error error;
@@ -320,7 +322,7 @@ static vram_status number_after(struct vr_queue_object *queue, uint64_t *value) 
         return status;
     }
     vr_error_restore(&error);
-    *value = vr_load(&queue->issued, VR_ACQUIRE);
+    *value = vr_load(&queue->issued, VR_RELAXED); /* at least the number of the mark that failed */
     return VRAM_OK;
 }
 

@@ -185,7 +185,7 @@ vram_status vram_capture_begin(vram_queue *handle, vram_queue **out) {
     vram_status status = vr_queue_enter(handle, &entered);
     if (status == VRAM_OK) {
         struct vr_queue_object *queue = entered;
-        vr_store(&queue->shown, true, VR_RELEASE); /* a region submits to its native queue */
+        vr_store(&queue->shown, true, VR_RELAXED); /* a region submits to its native queue */
         status = queue_adopt(queue->device, queue->base.native, true, out);
         vr_leave(queue);
     }
@@ -349,7 +349,7 @@ vram_status vram_queue_native(vram_queue *handle, void **native) {
     }
     vram_status status = vr_queue_enter(handle, &queue);
     if (status == VRAM_OK) {
-        vr_store(&((struct vr_queue_object *)queue)->shown, true, VR_RELEASE);
+        vr_store(&((struct vr_queue_object *)queue)->shown, true, VR_RELAXED);
         *native = ((struct vr_queue_object *)queue)->base.native;
         vr_leave(queue);
     }

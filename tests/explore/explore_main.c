@@ -19,8 +19,9 @@
 #define EXECUTIONS_MAX_LONG UINT64_C(100000)
 
 static const struct scenario *const parts[] = {
-    handle_scenarios, radix_scenarios, biased_lock_scenarios, thread_scenarios, channel_scenarios,
-    point_scenarios,  page_scenarios,  table_scenarios,       drain_scenarios};
+    handle_scenarios,  radix_scenarios, biased_lock_scenarios, thread_scenarios,
+    channel_scenarios, point_scenarios, page_scenarios,        table_scenarios,
+    drain_scenarios,   stamp_scenarios, log_scenarios};
 enum { PARTS = sizeof parts / sizeof parts[0] };
 
 static const char *answer_of(const struct search_result *result) {

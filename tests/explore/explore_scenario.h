@@ -26,10 +26,12 @@ void scenario_check(bool holds, const char *text);
 void fiber_act_as(unsigned thread, void (*fn)(void));
 /* Memory that every execution finds as set_up has left it. */
 void *scenario_memory(size_t bytes);
+/* The library gets no more memory. */
+extern bool scenario_memory_ends;
 
 /* Each part's scenarios, ended by one without a name. */
 extern const struct scenario handle_scenarios[], radix_scenarios[], biased_lock_scenarios[],
     thread_scenarios[], table_scenarios[], point_scenarios[], channel_scenarios[], page_scenarios[],
-    drain_scenarios[];
+    drain_scenarios[], stamp_scenarios[], log_scenarios[];
 
 #endif

@@ -125,8 +125,13 @@ void vr_once(struct vr_once *once, void (*fn)(void)) {
 
 /* ------------------------------------------------------------------- memory */
 
+bool scenario_memory_ends;
+
 void *vr_mem_alloc(size_t count, size_t bytes, const char *operation) {
     (void)operation;
+    if (scenario_memory_ends) {
+        return NULL;
+    }
     size_t *head = scenario_memory(128 + count * bytes);
     *head = count * bytes;
     return (char *)head + 128;
@@ -157,6 +162,7 @@ void vr_os_pages_wipe(void *pages, uint64_t bytes) {
 /* ------------------------------------------------------------ threads, time */
 
 _Thread_local uint64_t vr_os_thread_own;
+_Thread_local struct vr_os_cancellation vr_os_cancellation;
 
 uint64_t vr_os_thread_number_first(void) {
     return fiber_self() < THREADS_MAX ? fiber_self() + 1 : THREADS_MAX + 1;

@@ -11,7 +11,7 @@
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
 
-enum { BYTES = VR_UNIT, ADDRESS = 1 << 20, DEPTH = 4 };
+enum { BYTES = VR_UNIT, SIZE = BYTES - 1, ADDRESS = 1 << 20, DEPTH = 4 };
 
 static struct vr_pool pool;
 static struct vr_block *block;
@@ -87,7 +87,10 @@ static void pool_make(void) {
     block = scenario_memory(sizeof *block);
     vr_store(&block->addr, ADDRESS, VR_RELAXED);
     vr_store(&block->bytes, BYTES, VR_RELAXED);
-    vr_pool_leave_space(&pool, block, VR_NO_QUEUE);
+}
+
+static void thread_begin(void) {
+    (void)vr_thread_get();
 }
 
 static void cache_make(unsigned at) {
@@ -96,8 +99,15 @@ static void cache_make(unsigned at) {
     CHECK(caches[at]);
 }
 
+static void block_leaves_space(void) {
+    vr_mutex_lock(&pool.lock);
+    vr_pool_leave_space(&pool, block, VR_NO_QUEUE);
+    vr_mutex_unlock(&pool.lock);
+}
+
 static void first_begin(void) {
     cache_make(0);
+    block_leaves_space();
     CHECK(vr_cache_put(caches[0], block, BYTES));
 }
 
@@ -165,6 +175,65 @@ static void drain(void) {
     (void)vr_pool_drain(&pool);
 }
 
+/* As a pool that ends, or whose memory falls asleep. */
+static void caches_end(void) {
+    vr_store(&pool.uncached, VR_UNCACHED_ENDED, VR_RELAXED);
+    vr_pool_drop_caches(&pool, VR_NO_QUEUE);
+}
+
+/* The thread has no cache yet. */
+static void block_is_cached(void) {
+    struct vr_cache *cache = vr_pool_cache_enter(&pool, NULL);
+    if (cache) {
+        block_leaves_space();
+        CHECK(vr_cache_put(cache, block, BYTES));
+        vr_thread_leave(cache->thread);
+    }
+}
+
+static void pool_and_thread(void) {
+    pool_make();
+    fiber_act_as(0, thread_begin);
+}
+
+/* The thread is new, too. */
+static void pool_and_other_thread(void) {
+    pool_make();
+    fiber_act_as(1, thread_begin);
+}
+
+static void pool_and_thread_without_barrier(void) {
+    pool_and_thread();
+    vr_store(&vr_thread_biased, false, VR_RELAXED);
+}
+
+static void has_no_cache(struct vr_thread_state *thread, void *user) {
+    (void)user;
+    CHECK(!thread->caches);
+}
+
+static void no_cache_is_left(void) {
+    vr_thread_visit_all(has_no_cache, NULL);
+    CHECK(vr_block_is_free(block) && pool.central.held_bytes == 0);
+}
+
+static void allocation(void) {
+    vram_addr addr;
+    CHECK(vr_alloc(pool_handle(), SIZE, NULL, &addr) == VRAM_OK);
+}
+
+/* As the walks of core/live and core/tracking. */
+static void live_blocks_are_read(void) {
+    uint64_t at = 0;
+    vr_mutex_lock(&pool.lock);
+    for (struct vr_block *found; (found = vr_block_table_next(&pool.table, &at));) {
+        if (vr_block_is_live(found)) {
+            CHECK(vr_load(&found->requested, VR_RELAXED) == SIZE);
+        }
+    }
+    vr_mutex_unlock(&pool.lock);
+}
+
 static void is_in_one_place(void) {
     unsigned cached = caches[0]->small[1].count + caches[1]->small[1].count;
     unsigned central = (unsigned)(pool.central.held_bytes / BYTES);
@@ -201,5 +270,29 @@ const struct scenario drain_scenarios[] = {
      one_cached,
      {alloc_and_free, drain},
      is_in_one_place,
+     true},
+    {"thread caches",
+     "an allocation beside a walk",
+     one_cached,
+     {allocation, live_blocks_are_read},
+     is_in_one_place,
+     false},
+    {"thread caches",
+     "a first cache beside the end",
+     pool_and_thread,
+     {block_is_cached, caches_end},
+     no_cache_is_left,
+     true},
+    {"thread caches",
+     "a first cache of a new thread",
+     pool_and_other_thread,
+     {block_is_cached, caches_end},
+     no_cache_is_left,
+     true},
+    {"thread caches",
+     "a first cache without barrier",
+     pool_and_thread_without_barrier,
+     {block_is_cached, caches_end},
+     no_cache_is_left,
      true},
     {.name = NULL}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * scenario_page.c: the live page, written by core/live/page_image.c and read by
- * cli/live/page_view.c. The file has three words that matter. Writing and reading it are relaxed
+ * cli/live/page_view.c. The file has five words that matter. Writing and reading it are relaxed
  * stores and loads of these: the system promises no more for write and pread.
  */
 #include "explore_scenario.h"
@@ -27,11 +27,13 @@ static int explored_sched_yield(void);
 #include "base/text.h"
 #include "core/live/page_image.h"
 
-static vr_atomic_u64 sequence_word, first_word, last_word;
+static vr_atomic_u64 magic_word, constant_word, sequence_word, first_word, last_word;
 static const struct file_word {
     size_t offset;
     vr_atomic_u64 *word;
-} file_words[] = {{offsetof(vram_live_page, sequence), &sequence_word},
+} file_words[] = {{offsetof(vram_live_page, magic), &magic_word},
+                  {offsetof(vram_live_page, start_ticks), &constant_word},
+                  {offsetof(vram_live_page, sequence), &sequence_word},
                   {offsetof(vram_live_page, updated_ns), &first_word},
                   {offsetof(vram_live_page, updates), &last_word}};
 enum { FILE_WORDS = sizeof file_words / sizeof file_words[0] };
@@ -73,6 +75,12 @@ static int explored_sched_yield(void) {
     return 0;
 }
 
+vram_status vr_page_file_create(struct vr_page_file *file, uint64_t bytes) {
+    (void)file;
+    (void)bytes;
+    return VRAM_OK;
+}
+
 vram_status vr_page_file_open(const struct vr_page_file *file, int *fd) {
     (void)file;
     *fd = 0;
@@ -104,6 +112,29 @@ static void writer_of_two(void) {
     page_update(2);
 }
 
+void vr_os_command_line(char *text, size_t bytes) {
+    (void)bytes;
+    text[0] = 0;
+}
+
+void vr_text_clean(char *text) {
+    (void)text;
+}
+
+enum { START = 3 };
+
+static void creator(void) {
+    file.process.start_ticks = START;
+    CHECK(vr_page_image_create(&image, &file, 1) == VRAM_OK);
+}
+
+/* A page is complete once its magic is there. */
+static void first_reader(void) {
+    if (page_copy(0, &copy, sizeof copy) == PAGE_READ) {
+        CHECK(copy.magic == VRAM_LIVE_PAGE_MAGIC && copy.start_ticks == START);
+    }
+}
+
 /* A page that was read is of one update. */
 static void page_reader(void) {
     if (page_copy(0, &copy, sizeof copy) == PAGE_READ) {
@@ -113,6 +144,7 @@ static void page_reader(void) {
 }
 
 const struct scenario page_scenarios[] = {
-    {"live page", "an update beside a reader", NULL, {writer, page_reader}, NULL, false},
-    {"live page", "two updates beside a reader", NULL, {writer_of_two, page_reader}, NULL, true},
+    {"live page", "an update beside a reader", creator, {writer, page_reader}, NULL, false},
+    {"live page", "two updates beside a reader", creator, {writer_of_two, page_reader}, NULL, true},
+    {"live page", "a new page beside a reader", NULL, {creator, first_reader}, NULL, false},
     {.name = NULL}};

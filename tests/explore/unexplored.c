@@ -18,15 +18,17 @@ UNEXPLORED(vr_fallback_freed)
 UNEXPLORED(vr_guard_check)
 UNEXPLORED(vr_guard_prepare)
 UNEXPLORED(vr_guard_quarantine)
+UNEXPLORED(vr_os_cancel_off_first)
+UNEXPLORED(vr_os_cancel_on_last)
 UNEXPLORED(vr_pool_enter_block)
 UNEXPLORED(vr_pool_free_shortcut)
 UNEXPLORED(vr_pool_hand_out)
 UNEXPLORED(vr_pool_return_ordered)
 UNEXPLORED(vr_pool_supply)
 UNEXPLORED(vr_pressure_on_miss)
-UNEXPLORED(vr_queue_is_open)
 UNEXPLORED(vr_quota_charge)
 UNEXPLORED(vr_request_read)
+UNEXPLORED(vr_space_forget)
 UNEXPLORED(vr_tag_cancel)
 UNEXPLORED(vr_tag_charge_unlimited)
 UNEXPLORED(vr_tag_confirm)
@@ -43,7 +45,6 @@ UNEXPLORED(vr_tracking_refuse)
 UNEXPLORED(vr_tracking_trace_free)
 UNEXPLORED(vr_tracking_trace_hit)
 
-/* Variables: nobody listens, logs or ends the process. */
-extern uint64_t vr_events_wanted_by, vr_log_seen, vr_log_threshold, vr_option_changes,
-    vr_os_exit_began;
-uint64_t vr_events_wanted_by, vr_log_seen, vr_log_threshold, vr_option_changes, vr_os_exit_began;
+/* Variables: nobody listens or ends the process. */
+extern uint64_t vr_events_wanted_by, vr_os_exit_began;
+uint64_t vr_events_wanted_by, vr_os_exit_began;

@@ -244,7 +244,11 @@ static void a_page_of_a_running_process_is_found(void **state) {
     file_write(name, "", 0); /* just created */
     assert_int_equal(look(&seen).busy, 1);
 
-    page.head.sequence = 4, page.head.pid++; /* a lie */
+    page.head.sequence = 4, page.head.magic = 0; /* not complete yet */
+    file_write(name, &page, sizeof page);
+    assert_int_equal(look(&seen).busy, 1);
+
+    page.head.magic = VRAM_LIVE_PAGE_MAGIC, page.head.pid++; /* a lie */
     file_write(name, &page, sizeof page);
     struct pages_met met = look(&seen);
     assert_int_equal(met.wrong, 1);
@@ -260,12 +264,12 @@ static void a_page_changes_while_it_is_read(void **state) {
     const char *problem;
     page_make(&page, 1, 2, 3);
     file_write("moving", &page, sizeof page);
-    for (int at = 1; at <= 3; at++) { /* the sequence, the page, the sequence again */
+    for (int at = 1; at <= 4; at++) { /* the magic, the sequence, the page, the sequence again */
         pread_fails_in = at;
         assert_int_equal(page_read(pages_fd, "moving", &view, &problem), PAGE_GONE);
         assert_int_equal(pread_fails_in, 0);
     }
-    pread_changes_in = 3;
+    pread_changes_in = 4;
     assert_int_equal(page_read(pages_fd, "moving", &view, &problem), PAGE_READ);
     assert_int_equal(pread_changes_in, 0);
     assert_memory_equal(view.tags, page.tags, sizeof page.tags);

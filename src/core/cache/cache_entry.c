@@ -18,9 +18,9 @@ static bool make_cache(struct vr_thread_state *thread, struct vr_pool *pool,
         return false;
     }
     /* untaken: the queue ends at this moment */
-    if ((queue && !vr_queue_is_open(queue)) || vr_load(&pool->uncached, VR_SEQ_CST)) {
-        /* The queue has ended meanwhile, or the pool is falling asleep. The thread that drops the
-           caches may have done so before this one was created. */
+    if ((queue && !vr_queue_is_open(queue)) || vr_load(&pool->uncached, VR_RELAXED)) {
+        /* The queue has ended meanwhile, or the pool is falling asleep: see vr_uncached. The thread
+           that drops the caches may have done so before this one was created. */
         vr_pool_drop_caches(pool, id);
         return false;
     }
@@ -58,7 +58,7 @@ static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *
 /* Without a cache the thread is only slower, so no error is recorded. */
 struct vr_cache *vr_pool_cache_enter(struct vr_pool *pool, struct vr_queue_object *queue) {
     struct vram_error error;
-    if (vr_load(&pool->uncached, VR_SEQ_CST)) {
+    if (vr_load(&pool->uncached, VR_RELAXED)) {
         return NULL;
     }
     vr_error_save(&error);

@@ -41,7 +41,7 @@ void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_qu
     block->stamp = vr_pool_stamp_to_space(pool, stamp);
     vr_pool_in(pool, block);
     vr_block_table_remove(&pool->table, block);
-    vr_store(&block->state, VR_BLOCK_FREE, VR_RELEASE);
+    vr_store(&block->state, VR_BLOCK_FREE, VR_RELAXED);
     if (vr_block_is_other(block)) {
         vr_fallback_freed(pool, block);
         return;
@@ -202,7 +202,7 @@ static void defer_stateless(struct vr_pool *pool, const struct vr_queue_object *
     struct vr_queue_id id = {queue->object.handle};
     note_before(pool, id, block);
     assert(vr_pool_is_locked(pool) && !vr_queue_state_find(&pool->queue_states, id));
-    block->freed = (struct vr_queue_stamp){id, vr_load(&queue->issued, VR_ACQUIRE) + 1};
+    block->freed = (struct vr_queue_stamp){id, vr_load(&queue->issued, VR_RELAXED) + 1};
     block->stateless = true;
     block->next = pool->deferred;
     pool->deferred = block;

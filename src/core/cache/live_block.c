@@ -31,7 +31,7 @@ void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, struct vr
     block->generation += VR_BLOCK_STATES + 1; /* keeps block.h (4) */
     vr_store(&block->held, false, VR_RELAXED);
     vr_store(&block->pool, pool->object.handle, VR_RELAXED);
-    vr_store(&block->state, block->generation | VR_BLOCK_CACHED, VR_RELEASE);
+    vr_store(&block->state, block->generation | VR_BLOCK_CACHED, VR_RELAXED);
     vr_block_table_insert(&pool->table, block); /* keeps pool_object.h (2) */
     vr_pool_out(pool, block);
 }

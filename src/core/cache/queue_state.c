@@ -112,7 +112,7 @@ struct vr_queue_stamp vr_queue_state_unmarked(struct vr_queue_states *queue_stat
                                               struct vr_queue_id last) {
     struct vr_queue_state *queue_state = vr_queue_state_next(queue_states, last);
     while (queue_state &&
-           queue_state->stamped <= vr_load(&queue_state->queue->issued, VR_ACQUIRE)) {
+           queue_state->stamped <= vr_load(&queue_state->queue->issued, VR_RELAXED)) {
         queue_state = vr_queue_state_next(queue_states, queue_state->id);
     }
     return stamp_of(queue_state);
@@ -133,7 +133,7 @@ struct vr_queue_stamp vr_queue_state_stamp(struct vr_queue_states *queue_states,
     struct vr_queue_state *queue_state =
         queue.handle ? vr_queue_state_find(queue_states, queue) : NULL;
     if (queue_state) {
-        uint64_t next = vr_load(&queue_state->queue->issued, VR_ACQUIRE) + 1;
+        uint64_t next = vr_load(&queue_state->queue->issued, VR_RELAXED) + 1;
         assert(next >=
                queue_state->stamped); /* points only rise: a later free has no lower stamp */
         queue_state->stamped = next;

@@ -11,6 +11,10 @@
  * whether it has passed marks it, if the library owns the queue. On adopted queues the freeing
  * thread marks at the end of a batch of frees, because only the program knows when other threads
  * may submit to them.
+ *
+ * The number of the next point is one above `issued`, which is read relaxed. If the value is old,
+ * the signals of the numbers above it come behind the thread's work: a thread whose work comes
+ * behind a signal sees the signal's number, since the driver orders the two calls.
  */
 #ifndef VR_QUEUE_STATE_H
 #define VR_QUEUE_STATE_H

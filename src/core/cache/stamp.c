@@ -83,7 +83,7 @@ vram_status vr_pool_await(struct vr_queue_stamp stamp, uint64_t timeout) {
     }
     struct vr_queue_object *queue = entered;
     if (!vr_load(&queue->finished, VR_ACQUIRE)) { /* untaken: see above */
-        status = stamp.value <= vr_load(&queue->issued, VR_ACQUIRE)
+        status = stamp.value <= vr_load(&queue->issued, VR_RELAXED)
                      ? vr_queue_wait_value(queue, stamp.value, timeout)
                      : VRAM_ERR_NOT_READY;
     }

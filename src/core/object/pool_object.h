@@ -107,7 +107,9 @@ struct vr_caps {
     vr_atomic_u32 fallback; /* vram_fallback of plain allocations, unless the ladder has some */
 };
 
-/* Why threads do not cache blocks of a pool. */
+/* Why threads do not cache blocks of a pool. Relaxed: whoever sets one while the pool is in use
+   then drops its caches, and so visits every thread. A cache that was made before that visit is
+   dropped by it. A thread that makes one after it sees the reason. */
 enum vr_uncached {
     VR_UNCACHED_ORDER = 1 << 0,    /* deterministic: addresses must not depend on the thread */
     VR_UNCACHED_CHANGING = 1 << 1, /* memory is falling asleep or waking: sleep.c */

@@ -104,7 +104,7 @@ static vram_status settle_all(struct vr_pool *pool, uint64_t deadline) {
 /* Keeps (7). */
 static void end_caches(struct vr_pool *pool) {
     vr_mutex_lock(&pool->lock);
-    vr_store(&pool->uncached, vr_load(&pool->uncached, VR_RELAXED) | VR_UNCACHED_ENDED, VR_SEQ_CST);
+    vr_store(&pool->uncached, vr_load(&pool->uncached, VR_RELAXED) | VR_UNCACHED_ENDED, VR_RELAXED);
     vr_mutex_unlock(&pool->lock);
     vr_pool_drop_caches(pool, VR_NO_QUEUE);
 }

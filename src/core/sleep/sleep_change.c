@@ -65,7 +65,7 @@ void vr_sleep_note(struct vr_pool *pool) {
                       ~(uint32_t)(VR_UNCACHED_CHANGING | VR_UNCACHED_ASLEEP);
     uint32_t changing = pool->sleep.changing ? VR_UNCACHED_CHANGING : 0;
     uint32_t asleep = pool->sleep.whole ? VR_UNCACHED_ASLEEP : 0;
-    vr_store(&pool->uncached, others | changing | asleep, VR_SEQ_CST);
+    vr_store(&pool->uncached, others | changing | asleep, VR_RELAXED);
     vr_addresses_note_sleep(pool, changing || asleep || pool->sleep.sleep_states,
                             pool->sleep.seals != NULL);
 }

@@ -14,7 +14,8 @@
  *  (2) pool, addr and bytes change only while the block is FREE, under the pool's lock. resize.c
  *      also changes bytes of a live block: it makes it CACHED under that lock and gives it a new
  *      generation. A reader without a lock may read any block at any time (type-stable memory, for
- *      all pools) and must check pool, addr and state.
+ *      all pools) and must check pool, addr and state. Only stores of LIVE and OWNED have release
+ *      order: a reader that finds FREE or CACHED gives up.
  *  (3) stamp is the point after which no work uses the memory, in the space's queue numbers; freed
  *      is that point while the block is in no space. The owner writes it before it puts the block
  *      where other threads find it.
