@@ -365,7 +365,7 @@ static void note_calls(struct run *run) {
 /* Where sparse: n rises by small steps up to DENSE, and by n / PART from there on. Under a
    sanitizer each run takes long. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { DENSE = 4, PART = 2 };
+enum { DENSE = 4, PART = 1 };
 #else
 enum { DENSE = 8, PART = 4 };
 #endif

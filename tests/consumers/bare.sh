@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # bare.sh SOURCE BUILD CC: a machine with a C compiler, CMake and make, and nothing else. A PATH that holds
-# just these stands for it. cmake must say what it left out; library, command and examples must build as part
-# of another project, whose programs find a device; and the conformance suite must pass. How it is optimised is
-# the other builds' matter: here it is not, to take less time. In the long run libvram is also built by itself,
-# with the tests that need nothing.
+# just these stands for it. cmake must say what it left out; library and command must build as part of
+# another project, whose programs find a device; and the conformance suite must pass. How it is optimised is the
+# other builds' matter: here it is not, to take less time. In the long run libvram is also built by itself, with
+# the examples and the tests that need nothing.
 set -euo pipefail
 source=$1 build=$2 cc=$3
 work=$(mktemp -d)
@@ -39,7 +39,7 @@ grep 'left out by VRAM_DEPS=OFF' "$work/log" || {
 [ -z "${VRAM_TEST_LONG:-}" ] || bare cmake --build "$work/b" -j 2
 
 bare cmake -S "$source/tests/consumers/subdirectory" -B "$work/sub" "${plain[@]}" -DVRAM_SOURCE="$source" \
-    -DVRAM_BUILD_COMMAND=ON -DVRAM_BUILD_EXAMPLES=ON
+    -DVRAM_BUILD_COMMAND=ON
 bare cmake --build "$work/sub" -j 2
 for program in shared static compute compute_static model model_static; do
     said=$("$work/sub/$program")

@@ -29,7 +29,7 @@ enum {
     SMALL_MAX = 4096,    /* of files whose every byte is changed */
     PIECES = 6,          /* of a file that are repeated */
     CHANGES = 256,       /* of a byte: 255 other values, and the end before it */
-    TRIES = 6,           /* of a measurement that is too slow: the machine may be busy */
+    TRIES = 12,          /* of a measurement that is too slow: the machine may be busy */
     TIME_FLOOR = 1000000 /* ns, of which nothing is concluded */
 };
 

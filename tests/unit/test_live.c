@@ -266,7 +266,7 @@ static void stacks_say_who_asked(void **state) {
 
 /* -------------------------------------------------------------------- threads */
 
-enum { THREADS = 16, EACH = 6250 };
+enum { THREADS = 16, EACH = 2000 };
 
 struct crew {
     vram_pool *pool;

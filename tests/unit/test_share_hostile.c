@@ -79,7 +79,7 @@ static void a_share_of_another_backend_is_refused(void **state) {
 
 static void thousands_of_exports_are_served(void **state) {
     (void)state;
-    enum { COUNT = 10000 };
+    enum { COUNT = 3000 };
     static vram_share *shares[COUNT];
     struct share_world world;
     vram_share *opened;

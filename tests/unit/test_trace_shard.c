@@ -138,7 +138,7 @@ static void a_ring_of_many_threads_has_an_end_without_gaps(void **state) {
     struct rig rig = rig_make("sim", "memory=1G");
     vram_trace *trace = begin_trace(&rig, 16 * VR_TRACE_CHUNK_BYTES);
     struct work work = {pool_of(&rig, NULL), rig.queue};
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 2; i++) {
         run_threads(THREADS, allocate_and_free, &work, 0);
     }
     run_threads(1, allocate_and_free, &work, 0); /* the last events are of one thread */
