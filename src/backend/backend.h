@@ -138,6 +138,9 @@ typedef vram_status vr_memory_alloc_fn(struct vr_device *device, uint64_t bytes,
 typedef vram_status vr_memory_others_fn(struct vr_device *device, vram_value *bytes);
 /* Frees memory that alloc returned. The caller has waited for the queues that used it. [lost] */
 typedef vram_status vr_memory_free_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
+/* VRAM_ERR_DEVICE_LOST if the program has reset the device, which takes away the page-locked memory
+   that the driver allocated: asked before the host touches that. NULL if resets leave it alone. */
+typedef vram_status vr_device_check_fn(struct vr_device *device);
 
 struct vr_device_ops {
     vr_device_close_fn *close;
@@ -145,6 +148,7 @@ struct vr_device_ops {
     vr_memory_alloc_fn *alloc;
     vr_memory_free_fn *free;
     vr_memory_others_fn *others;
+    vr_device_check_fn *check;
 };
 
 /* -------------------------------------------------------------------- queue */

@@ -122,6 +122,10 @@ vram_status vr_memory_others(struct vr_device *device, vram_value *bytes) {
     return CALL(device, "others", device->ops->others(device, bytes));
 }
 
+vram_status vr_device_check(struct vr_device *device) {
+    return device->ops->check ? CALL(device, "device_check", device->ops->check(device)) : VRAM_OK;
+}
+
 /* -------------------------------------------------------------------- queue */
 
 vram_status vr_queue_create(struct vr_queue *queue, const struct vram_queue_options *options) {

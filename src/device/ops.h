@@ -20,6 +20,7 @@ vr_memory_info_fn vr_memory_info;
 vr_memory_alloc_fn vr_memory_alloc;
 vr_memory_free_fn vr_memory_free;
 vr_memory_others_fn vr_memory_others; /* unknown if the backend cannot tell */
+vr_device_check_fn vr_device_check;
 
 vr_queue_create_fn vr_queue_create;
 vr_queue_adopt_fn vr_queue_adopt;

@@ -18,6 +18,7 @@
 #include "base/size.h"
 #include "base/status.h"
 #include "device/device_calls.h"
+#include "device/ops.h"
 #include "xfer/async_record.h"
 
 enum { CHUNKS = 8 };                      /* of a small transfer, so that copies and bus overlap */
@@ -395,7 +396,10 @@ static uint64_t chunk_of(const struct vr_staging *staging, uint64_t bytes) {
 static vram_status transfer_begin(struct vr_queue_object *queue, struct transfer *transfer) {
     VR_OPERATION(transfer->operation);
     struct vr_staging *staging;
-    vram_status status = vr_staging_enter(queue->device, &staging);
+    vram_status status = vr_device_check(queue->base.device); /* slots may be gone */
+    if (status == VRAM_OK) {
+        status = vr_staging_enter(queue->device, &staging);
+    }
     if (status == VRAM_OK) {
         vr_mutex_lock(&staging->lock);
         transfer->number = ++staging->transfers;

@@ -87,14 +87,49 @@ static void round_trip(vram_device *device) {
     must(vram_queue_destroy(queue), "vram_queue_destroy");
 }
 
-static int run(bool own_queue, bool used_again) {
+enum { FIRST_CALLS = 8, BYTES = 4 << 20 };
+
+static char bytes[BYTES];
+
+/* Calls that need the device, the `first` of them first: each may be the one that meets the reset. */
+static void all_refused(vram_pool *pool, vram_queue *queue, vram_addr addr, int first) {
+    vram_addr none;
+    for (int i = first; i < first + FIRST_CALLS; i++) {
+        switch (i % FIRST_CALLS) {
+        case 0:
+            LOST(vram_queue_fill(queue, addr, 0, 4, BYTES));
+            break;
+        case 1:
+            LOST(vram_alloc(pool, 200 * MIB, queue, &none));
+            break;
+        case 2:
+            LOST(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
+            break;
+        case 3:
+            LOST(vram_queue_upload(queue, addr, bytes, BYTES));
+            break;
+        case 4:
+            LOST(vram_queue_download(queue, bytes, addr, BYTES));
+            break;
+        case 5:
+            LOST(vram_transfer_upload(queue, addr, bytes, BYTES, NULL, NULL));
+            break;
+        case 6:
+            LOST(vram_transfer_download(queue, bytes, addr, BYTES, NULL, NULL));
+            break;
+        default:
+            LOST(vram_pool_sleep(pool, NULL));
+        }
+    }
+}
+
+static int run(bool own_queue, bool used_again, int first_call) {
     vram_context_options options = {.size = sizeof options, .backends = "cuda"};
     vram_context *context;
     vram_device *device, *again;
     vram_queue *queue;
     vram_pool *pool;
-    vram_addr freed, first, second, none;
-    char text[16] = "hello";
+    vram_addr freed, first, second;
     must(vram_context_create(&options, &context), "vram_context_create");
     must(vram_device_open(context, 0, &device), "vram_device_open");
     must(own_queue ? vram_queue_create(device, NULL, &queue)
@@ -102,17 +137,15 @@ static int run(bool own_queue, bool used_again) {
          "queue");
     must(vram_pool_create(device, NULL, &pool), "vram_pool_create");
     must(vram_alloc(pool, MIB, queue, &first), "vram_alloc");
-    must(vram_alloc(pool, MIB, queue, &second), "vram_alloc");
+    must(vram_alloc(pool, BYTES, queue, &second), "vram_alloc");
     must(vram_alloc(pool, 100 * MIB, queue, &freed), "vram_alloc");
-    must(vram_queue_upload(queue, first, text, sizeof text), "vram_queue_upload");
+    must(vram_transfer_upload(queue, second, bytes, BYTES, NULL, NULL), "vram_transfer_upload");
     must(vram_free(freed, queue), "vram_free");
+    must(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT), "vram_queue_wait");
 
     device_reset(used_again);
     ENDS(vram_free(first, queue));
-    LOST(vram_queue_fill(queue, second, 0, 4, MIB));
-    LOST(vram_alloc(pool, 200 * MIB, queue, &none));
-    LOST(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
-    LOST(vram_queue_upload(queue, second, text, sizeof text));
+    all_refused(pool, queue, second, first_call);
     ENDS(vram_free(second, queue));
     ENDS(vram_pool_destroy(pool));
     ENDS(own_queue ? vram_queue_destroy(queue) : vram_queue_end(queue));
@@ -126,17 +159,20 @@ static int run(bool own_queue, bool used_again) {
 }
 
 int main(int argc, char **argv) {
-    static const char *const names[] = {"own", "default", "own-again", "default-again"};
-    int good = 0;
+    int good = 0, cases = 4 * FIRST_CALLS;
     if (argc == 2) {
-        return run(strncmp(argv[1], "own", 3) == 0, strstr(argv[1], "again") != NULL);
+        int number = atoi(argv[1]);
+        return run(number & 1, number & 2, number / 4);
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < cases; i++) {
+        char number[12];
         int status = 0;
+        snprintf(number, sizeof number, "%d", i);
+        fflush(stdout);
         pid_t child = fork();
         if (child == 0) {
             alarm(60); /* a hang is a finding, too */
-            execl("/proc/self/exe", argv[0], names[i], NULL);
+            execl("/proc/self/exe", argv[0], number, NULL);
             _exit(127);
         }
         if (child < 0 || waitpid(child, &status, 0) != child) {
@@ -144,9 +180,13 @@ int main(int argc, char **argv) {
             return 2;
         }
         good += status == 0;
-        printf("%-14s %s %d\n", names[i], WIFSIGNALED(status) ? "signal" : "exit code",
-               WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        if (status != 0) {
+            printf("case %d, %s queue%s, call %d first: %s %d\n", i, i & 1 ? "own" : "adopted",
+                   i & 2 ? ", the context was created again" : "", i / 4,
+                   WIFSIGNALED(status) ? "signal" : "exit code",
+                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        }
     }
-    printf("resets survived: %d of 4\n", good);
-    return good != 4;
+    printf("resets survived: %d of %d\n", good, cases);
+    return good != cases;
 }

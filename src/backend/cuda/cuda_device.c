@@ -82,12 +82,22 @@ static void device_close(struct vr_device *device) {
     device->impl = NULL;
 }
 
+static vram_status device_check(struct vr_device *device) {
+    struct vr_cuda_scope scope;
+    vram_status status = vr_cuda_enter(&scope, device->impl, VR_CUDA_UNCHANGED);
+    if (status == VRAM_OK) {
+        vr_cuda_leave(&scope);
+    }
+    return status;
+}
+
 static const struct vr_device_ops device_ops = {
     .close = device_close,
     .memory_info = vr_cuda_memory_info,
     .alloc = vr_cuda_memory_alloc,
     .free = vr_cuda_memory_free,
     .others = vr_cuda_memory_others,
+    .check = device_check,
 };
 
 /* Two handles on one device retain the context twice and share nothing else. A context that is
