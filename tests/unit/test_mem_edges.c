@@ -318,6 +318,21 @@ static void what_cannot_shrink_stays(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Nor does a block change its size in a pool with safety modes: that is no failure of the call. */
+static void what_keeps_its_size_stays(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_pool *pool = pool_of(&rig, VRAM_POOL_RED_ZONES);
+    vram_buffer *buffer = buffer_of(pool, VRAM_BUFFER_DEVICE, 65536, rig.queue);
+    uint64_t capacity = info_of(buffer).capacity_bytes;
+    assert_ok(vram_buffer_resize(buffer, 100, NULL));
+    vram_error_clear();
+    assert_ok(vram_buffer_fit(buffer, NULL));
+    expect_no_record();
+    assert_int_equal(info_of(buffer).capacity_bytes, capacity);
+    rig_end_clean(&rig);
+}
+
 static void kinds_have_names(void **state) {
     (void)state;
     assert_string_equal(vram_buffer_kind_name(VRAM_BUFFER_FALLBACK), "fallback");
@@ -420,6 +435,7 @@ int main(void) {
         TEST(captured_work_holds_a_buffer),
         TEST(nothing_is_used),
         TEST(what_cannot_shrink_stays),
+        TEST(what_keeps_its_size_stays),
         TEST(kinds_have_names),
         TEST(ordinary_memory_needs_leave),
         TEST(growth_saturates),
