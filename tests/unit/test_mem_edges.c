@@ -346,6 +346,7 @@ static void ordinary_memory_needs_leave(void **state) {
     vram_pool_options options = {.size = sizeof options, .kind = VRAM_MEMORY_PINNED};
     vram_ladder_options ladder = {.size = sizeof ladder, .fallback = VRAM_FALLBACK_HOST};
     vram_buffer_options pinned = {.size = sizeof pinned, .kind = VRAM_BUFFER_PINNED};
+    vram_memory_info info = {.size = sizeof info};
     vram_buffer *buffer;
     vram_pool *pool;
     assert_ok(vram_pool_create(rig.device, &options, &pool));
@@ -355,6 +356,8 @@ static void ordinary_memory_needs_leave(void **state) {
     pinned.flags = VRAM_BUFFER_PAGEABLE;
     assert_ok(vram_buffer_create(pool, MIB, NULL, &pinned, &buffer));
     assert_int_equal(info_of(buffer).location, VRAM_MEMORY_HOST);
+    assert_ok(vram_memory_info_get(rig.device, &info));
+    assert_int_equal(info.held_peak_bytes, 0); /* it is not the driver's */
     assert_ok(vram_buffer_destroy(buffer));
     assert_ok(vram_sim_fault_set(rig.context, NULL));
     vram_error_clear();
