@@ -272,6 +272,12 @@ static void file_plant(const char *name, const char *text) {
     fclose(file);
 }
 
+static bool file_is_there(const char *name) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", share_dir, name);
+    return access(path, F_OK) == 0;
+}
+
 static void names_of_all_kinds(void **state) {
     static const char *const good[] = {"azAZ09-_", "a@[`{:/~", "x.y"};
     vram_share *shares[3], *opened = NULL;
@@ -286,6 +292,8 @@ static void names_of_all_kinds(void **state) {
         share_export_one(block, 0, &shares[i], &token);
         assert_ok(vram_share_publish(shares[i], good[i], NULL));
     }
+    assert_true(file_is_there("vram-n-azAZ09-_"));
+    assert_true(file_is_there("vram-n-a%40%5B%60%7B%3A%2F%7E"));
     assert_int_equal(vram_share_publish(shares[0], "\x7f", NULL), VRAM_ERR_INVALID);
     assert_int_equal(vram_share_publish(shares[0], "another", NULL), VRAM_ERR_BUSY);
     assert_ok(vram_share_publish(shares[0], good[0], NULL)); /* once more */
