@@ -147,6 +147,11 @@ static void a_return_needs_both(void **state) {
     assert_ok(vram_buffer_destroy(second)); /* 8 MiB unused, and less than 12 MiB left */
     assert_ok(vram_buffer_addr(displaced, &addr));
     assert_true(on_device(displaced));
+    vram_buffer *third = fallback(pool, 20 * MIB, rig.queue);
+    assert_true(stats_of(pool).fallback_bytes >= 20 * MIB);
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_buffer_destroy(third)); /* its memory goes back to the driver at once */
+    assert_int_equal(stats_of(pool).fallback_bytes, 0);
     rig_end_clean(&rig);
 }
 

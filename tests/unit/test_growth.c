@@ -310,7 +310,9 @@ static void no_queue_no_copy(void **state) {
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_make(&rig, VRAM_POOL_SEGMENTS);
     vram_buffer *buffer = buffer_of(pool, 64 * MIB, NULL);
+    uint64_t allocs = stats_of(pool).allocs;
     assert_int_equal(vram_buffer_resize(buffer, 200 * MIB, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(stats_of(pool).allocs, allocs); /* nothing was taken for a copy */
     assert_int_equal(info_of(buffer).capacity_bytes, 64 * MIB);
     assert_ok(vram_buffer_resize(buffer, 0, NULL));
     assert_ok(vram_buffer_resize(buffer, 200 * MIB, NULL)); /* there was nothing to copy */

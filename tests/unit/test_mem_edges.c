@@ -305,6 +305,8 @@ static void what_cannot_shrink_stays(void **state) {
     uint32_t first;
     assert_int_equal(vram_buffer_wrap(pool, &wrap, rig.queue, &moved, &buffers[0]),
                      VRAM_ERR_INVALID);
+    assert_int_equal(vram_buffer_wrap(pool, NULL, rig.queue, NULL, &buffers[0]), VRAM_ERR_INVALID);
+    assert_string_equal(vram_error_get()->text, "the memory to wrap is NULL");
     assert_ok(vram_buffer_wrap(pool, &wrap, rig.queue, NULL, &buffers[0]));
     assert_ok(vram_batch_create(pool, rig.queue, NULL, &batch));
     assert_ok(vram_batch_add(batch, &item, 1, &first));
@@ -350,8 +352,9 @@ static void ordinary_memory_needs_leave(void **state) {
     vram_buffer *buffer;
     vram_pool *pool;
     assert_ok(vram_pool_create(rig.device, &options, &pool));
-    assert_ok(vram_pool_ladder_set(pool, &ladder));
     fault(&rig, VRAM_SIM_PINNED_ALLOC, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    assert_int_equal(vram_buffer_create(pool, MIB, NULL, &pinned, &buffer), VRAM_ERR_DEVICE_MEMORY);
+    assert_ok(vram_pool_ladder_set(pool, &ladder));
     assert_int_equal(vram_buffer_create(pool, MIB, NULL, &pinned, &buffer), VRAM_ERR_LIMIT);
     pinned.flags = VRAM_BUFFER_PAGEABLE;
     assert_ok(vram_buffer_create(pool, MIB, NULL, &pinned, &buffer));
