@@ -256,6 +256,23 @@ static void orders_of_devices(void **state) {
     vram_context_destroy(context);
 }
 
+/* Who asks for a simulation gets it, also beside other devices. */
+static void the_best_is_what_was_asked_for(void **state) {
+    vram_context_options both = {.size = sizeof both, .backends = "host,sim", .sim = "memory=64M"};
+    vram_device_info info = {.size = sizeof info};
+    vram_context *context;
+    vram_device *device;
+    uint32_t index;
+    (void)state;
+    assert_ok(vram_context_create(&both, &context));
+    assert_int_equal(vram_device_count(context), 2);
+    assert_ok(vram_device_best(context, &index));
+    assert_ok(vram_device_open(context, index, &device));
+    assert_ok(vram_device_describe(device, &info));
+    assert_string_equal(info.backend, "sim");
+    vram_context_destroy(context);
+}
+
 int main(void) {
 #define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
     const struct CMUnitTest tests[] = {
@@ -268,6 +285,7 @@ int main(void) {
         HERE(the_lower_limit_holds),
         HERE(a_captured_queue_waits_for_nobody),
         HERE(orders_of_devices),
+        HERE(the_best_is_what_was_asked_for),
         HERE(a_queue_that_ends_is_not_entered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
