@@ -18,7 +18,6 @@
  */
 #include "share/share_server.h"
 
-#include "base/error.h"
 #include "base/os/os.h"
 #include "device/ops.h"
 
@@ -148,7 +147,6 @@ static struct vr_share *unprepared_find(struct vr_share_server *server, uint32_t
 }
 
 bool vr_kept_prepare(struct vr_share_server *server) {
-    struct vram_error error;
     uint32_t handle = 0;
     int fd;
     vr_mutex_lock(&vr_share_lock);
@@ -159,12 +157,10 @@ bool vr_kept_prepare(struct vr_share_server *server) {
         return false;
     }
     const struct vr_share_handle *made = &share->handles[handle];
-    vr_error_save(&error);
     if (vr_share_export_handle(&share->export_state.pool->device->base, made->native, made->bytes,
                                share->read_only, &fd) == VRAM_OK) {
         vr_kept_give(share, handle, fd, false);
     } /* otherwise it is made, or refused, when somebody asks */
-    vr_error_restore(&error);
     vr_export_end(share);
     return true;
 }

@@ -156,8 +156,6 @@ vram_status vr_slot_reserve_shadow(struct vr_frame_slot *slot, vram_device *devi
 }
 
 bool vr_slot_end(struct vr_frame_slot *slot, vram_device *device, uint64_t deadline) {
-    struct vram_error error;
-    vr_error_save(&error);
     bool settled = vr_slot_settle(slot, deadline) == VRAM_OK;
     if (settled) {
         if (slot->host) {
@@ -170,7 +168,6 @@ bool vr_slot_end(struct vr_frame_slot *slot, vram_device *device, uint64_t deadl
         vr_log(VRAM_LOG_ERROR, "a transfer never finished; its %llu bytes of host memory are kept",
                (unsigned long long)slot->host_bytes);
     }
-    vr_error_restore(&error);
     *slot = (struct vr_frame_slot){.host = NULL};
     return settled;
 }

@@ -55,7 +55,7 @@ vram_status vr_slot_settled(struct vr_frame_slot *slot);
 vram_status vr_slot_settle(struct vr_frame_slot *slot, uint64_t deadline);
 
 /* Frees the memory. False if work is still pending: then the device frees pinned memory and shadow
-   when it closes, and ordinary memory is never freed. */
+   when it closes, and ordinary memory is never freed. May leave an error record behind. */
 bool vr_slot_end(struct vr_frame_slot *slot, vram_device *device, uint64_t deadline);
 
 #endif

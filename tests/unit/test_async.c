@@ -8,7 +8,7 @@
 #include "unit/child.h"
 #include "unit/gate_world.h"
 #include "vram/extension.h"
-#include "xfer/async_record.h"
+#include "xfer/flight.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -527,6 +527,24 @@ static void a_late_result_stays(void **state) {
     vram_context_destroy(rig.context);
 }
 
+/* Whoever learns of the end once more changes nothing of it. */
+static void the_first_end_stays(void **state) {
+    vram_async async;
+    uint64_t result = 0;
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    struct vr_async *record = begin(rig.device, 0, &async);
+    vr_handle_ref(record->object.handle);
+    vr_async_finish_value(record, 12);
+    vr_async_settle(record, VRAM_ERR_BUSY, NULL);
+    vr_async_leave(record);
+    assert_ok(vram_async_wait(&async, 0));
+    assert_ok(vram_async_result_get(&async, &result));
+    assert_int_equal(result, 12);
+    vram_async_end(&async);
+    vram_context_destroy(rig.context);
+}
+
 /* What a producer begins may be ended by the device: first held, then behind a point. */
 static void a_record_may_follow_a_point(void **state) {
     static struct gate gate;
@@ -569,6 +587,26 @@ static void a_device_closes_under_a_producer(void **state) {
     vram_context_destroy(rig.context);
     vr_async_finish(record[2], VRAM_OK); /* after the context's handle: it goes now */
     assert_ok(vram_async_poll(&async[2]));
+}
+
+/* A point that a producer knows only when its device has closed: the work is over, and the callback
+   is made without a question. */
+static void a_record_may_follow_an_ended_queue(void **state) {
+    struct told told = {0};
+    vram_async async;
+    vram_point point;
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    struct vr_async *record = begin(rig.device, 5, &async);
+    assert_ok(vram_async_then(&async, tell, &told));
+    assert_ok(vram_queue_mark(rig.queue, &point));
+    vram_device_close(rig.device);
+    assert_int_equal(times(&told), 0);
+    vr_async_follow(record, (uint64_t)(uintptr_t)point.queue, point.value);
+    assert_int_equal(times(&told), 1);
+    assert_int_equal(told.status, VRAM_OK);
+    assert_ok(vram_async_poll(&async));
+    vram_context_destroy(rig.context);
 }
 
 static void forgotten_handles_do_not_add_up(void **state) {
@@ -779,8 +817,10 @@ int main(void) {
         HERE(many_ask_and_one_calls),
         HERE(producers_finish_from_any_thread),
         HERE(a_late_result_stays),
+        HERE(the_first_end_stays),
         HERE(a_record_may_follow_a_point),
         HERE(a_device_closes_under_a_producer),
+        HERE(a_record_may_follow_an_ended_queue),
         HERE(forgotten_handles_do_not_add_up),
         HERE(ending_does_not_stop_the_work),
         HERE(a_copy_outlives_its_handle),

@@ -265,6 +265,20 @@ static void ended_before(void **state) {
     rig_end_clean(&rig);
 }
 
+/* A block whose queue has ended is freed all the same. */
+static void a_block_outlives_its_queue(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_auto_block block = {.pool = pool_of(&rig, 0), .queue = rig.queue};
+    assert_ok(vram_alloc(block.pool, 5000, rig.queue, &block.addr));
+    assert_ok(vram_queue_destroy(rig.queue));
+    vram_error_clear();
+    vram_auto_block_auto_end(&block);
+    expect_no_record();
+    assert_int_equal(live_in(block.pool), 0);
+    rig_end_clean(&rig);
+}
+
 /* Queues of the program's own are left to it, but not adopted any more. */
 static void adopted_queues(void **state) {
     (void)state;
@@ -287,6 +301,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(faults_all_the_way, start, nothing_left),
         cmocka_unit_test_setup_teardown(ended_before, start, nothing_left),
         cmocka_unit_test_setup_teardown(adopted_queues, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_block_outlives_its_queue, start, nothing_left),
         cmocka_unit_test_setup_teardown(every_way_out_of_moving, start, nothing_left),
         cmocka_unit_test_setup_teardown(borrowed_things_go_back, start, nothing_left),
     };

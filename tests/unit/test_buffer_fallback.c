@@ -133,6 +133,52 @@ static void displaced_buffers_return_by_themselves(void **state) {
     rig_end_clean(&rig);
 }
 
+/* What the pool holds unused and what the device has left count together. */
+static void a_return_needs_both(void **state) {
+    vram_addr addr;
+    (void)state;
+    SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "with red zones less fits into the device");
+    struct rig rig = rig_make("sim", "memory=64M,granule=64K");
+    vram_pool *pool = pool_whole(rig.device);
+    (void)fallback(pool, 46 * MIB, rig.queue);
+    vram_buffer *second = fallback(pool, 8 * MIB, rig.queue);
+    vram_buffer *displaced = fallback(pool, 12 * MIB, rig.queue);
+    assert_false(on_device(displaced));
+    assert_ok(vram_buffer_destroy(second)); /* 8 MiB unused, and less than 12 MiB left */
+    assert_ok(vram_buffer_addr(displaced, &addr));
+    assert_true(on_device(displaced));
+    vram_buffer *third = fallback(pool, 20 * MIB, rig.queue);
+    assert_true(stats_of(pool).fallback_bytes >= 20 * MIB);
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_buffer_destroy(third)); /* its memory goes back to the driver at once */
+    assert_int_equal(stats_of(pool).fallback_bytes, 0);
+    rig_end_clean(&rig);
+}
+
+/* After an attempt that failed the driver is left alone for a while. */
+static void a_failed_return_is_not_repeated_at_once(void **state) {
+    vram_addr addr;
+    (void)state;
+    SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "with red zones less fits into the device");
+    struct rig rig = rig_make("sim", "memory=64M,granule=64K");
+    vram_pool *pool = pool_whole(rig.device);
+    vram_buffer *large = fallback(pool, 60 * MIB, rig.queue);
+    vram_buffer *displaced = fallback(pool, 12 * MIB, rig.queue);
+    assert_false(on_device(displaced));
+    assert_ok(vram_buffer_destroy(large));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
+    fault(&rig, VRAM_SIM_CREATE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    assert_ok(vram_buffer_addr(displaced, &addr));
+    uint64_t faults = sim_state(&rig).faults;
+    assert_true(faults > 0);
+    assert_ok(vram_buffer_addr(displaced, &addr));
+    assert_int_equal(sim_state(&rig).faults, faults);
+    assert_false(on_device(displaced));
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    rig_end_clean(&rig);
+}
+
 /* One that does not fit does not keep smaller ones from it. */
 static void promotion_goes_on_past_what_does_not_fit(void **state) {
     (void)state;
@@ -541,6 +587,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(acceptance_10_falls_back_and_is_promoted),
         HERE(displaced_buffers_return_by_themselves),
+        HERE(a_return_needs_both),
+        HERE(a_failed_return_is_not_repeated_at_once),
         HERE(promotion_goes_on_past_what_does_not_fit),
         HERE(plain_allocations_fall_back_when_told),
         HERE(a_fallback_may_be_forbidden_or_fail),

@@ -214,6 +214,29 @@ static void a_queue_that_ends_is_not_entered(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Work of a captured region waits for no work outside of it. */
+static void a_captured_queue_waits_for_nobody(void **state) {
+    vram_queue *other;
+    vram_point point;
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,lag=1000");
+    assert_ok(vram_queue_create(rig.device, NULL, &other));
+    assert_ok(vram_device_alloc(rig.device, 4096, VRAM_MEMORY_DEVICE, &addr));
+    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, rig.queue);
+    hook_set(rig.device);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    assert_ok(vram_queue_fill(other, addr, 1, 1, 4096));
+    assert_ok(vram_queue_mark(other, &point));
+    vr_store(&queue->captured, true, VR_RELEASE);
+    assert_int_equal(vram_queue_after(rig.queue, point), VRAM_ERR_CAPTURE);
+    vr_store(&queue->captured, false, VR_RELEASE);
+    assert_ok(vram_queue_after(rig.queue, point));
+    hook.poll_answer = VRAM_OK;
+    vr_leave(queue);
+    rig_end_clean(&rig);
+}
+
 /* An order with a number that no device has, and a context that chooses by itself. */
 static void orders_of_devices(void **state) {
     uint32_t index = 77;
@@ -233,6 +256,23 @@ static void orders_of_devices(void **state) {
     vram_context_destroy(context);
 }
 
+/* Who asks for a simulation gets it, also beside other devices. */
+static void the_best_is_what_was_asked_for(void **state) {
+    vram_context_options both = {.size = sizeof both, .backends = "host,sim", .sim = "memory=64M"};
+    vram_device_info info = {.size = sizeof info};
+    vram_context *context;
+    vram_device *device;
+    uint32_t index;
+    (void)state;
+    assert_ok(vram_context_create(&both, &context));
+    assert_int_equal(vram_device_count(context), 2);
+    assert_ok(vram_device_best(context, &index));
+    assert_ok(vram_device_open(context, index, &device));
+    assert_ok(vram_device_describe(device, &info));
+    assert_string_equal(info.backend, "sim");
+    vram_context_destroy(context);
+}
+
 int main(void) {
 #define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
     const struct CMUnitTest tests[] = {
@@ -243,7 +283,9 @@ int main(void) {
         HERE(parts_of_handles_stay_mapped),
         HERE(peers_without_a_path),
         HERE(the_lower_limit_holds),
+        HERE(a_captured_queue_waits_for_nobody),
         HERE(orders_of_devices),
+        HERE(the_best_is_what_was_asked_for),
         HERE(a_queue_that_ends_is_not_entered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

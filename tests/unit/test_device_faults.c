@@ -255,7 +255,8 @@ static void handles_beyond_all_addresses(void **state) {
 
 /* ------------------------------------------------------------------------ an exit */
 
-/* Every call of a driver, once the process has begun to exit: how many went through. */
+/* Every call of a driver, once the process has begun to exit: how many went through, or did not say
+   why. */
 static int calls_at_exit(void *argument) {
     vram_context_options options = {.size = sizeof options, .backends = "sim", .sim = "devices=2"};
     vram_context *context;
@@ -323,6 +324,7 @@ static int calls_at_exit(void *argument) {
         vr_kernel_load(device, NULL, &kernel),
     };
     int through = vr_peer_reachable(device, device);
+    through += vram_error_get()->status != VRAM_ERR_SHUTDOWN;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         through += all[i] != VRAM_ERR_SHUTDOWN;
     }

@@ -287,13 +287,32 @@ static void another_queue_waits_for_the_work(void **state) {
     }
 }
 
+/* Work in a captured graph uses the buffer where it is: it may grow there. */
+static void captured_work_lets_it_grow_in_place(void **state) {
+    vram_queue *other, *captured;
+    (void)state;
+    SKIP_UNDER(TEST_POOL_GUARDS | VRAM_POOL_SEGMENTS, true, "no block grows in place there");
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_buffer *buffer = buffer_of(pool_make(&rig, 0), 3 * MIB, rig.queue);
+    vram_addr addr = info_of(buffer).addr;
+    assert_ok(vram_queue_create(rig.device, NULL, &other));
+    assert_ok(vram_capture_begin(other, &captured));
+    assert_ok(vram_buffer_use(buffer, captured));
+    assert_ok(vram_capture_end(captured));
+    assert_ok(vram_buffer_resize(buffer, 9 * MIB, rig.queue));
+    assert_int_equal(info_of(buffer).addr, addr);
+    rig_end_clean(&rig);
+}
+
 static void no_queue_no_copy(void **state) {
     (void)state;
     SKIP_UNDER(TEST_POOL_GUARDS, false, "no block changes its size in place there");
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_make(&rig, VRAM_POOL_SEGMENTS);
     vram_buffer *buffer = buffer_of(pool, 64 * MIB, NULL);
+    uint64_t allocs = stats_of(pool).allocs;
     assert_int_equal(vram_buffer_resize(buffer, 200 * MIB, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(stats_of(pool).allocs, allocs); /* nothing was taken for a copy */
     assert_int_equal(info_of(buffer).capacity_bytes, 64 * MIB);
     assert_ok(vram_buffer_resize(buffer, 0, NULL));
     assert_ok(vram_buffer_resize(buffer, 200 * MIB, NULL)); /* there was nothing to copy */
@@ -787,6 +806,7 @@ int main(void) {
         TEST(capacity_and_use),
         TEST(in_place_or_by_a_copy),
         TEST(another_queue_waits_for_the_work),
+        TEST(captured_work_lets_it_grow_in_place),
         TEST(no_queue_no_copy),
         TEST(acceptance_18_resize_is_safe),
         TEST(acceptance_19_a_million_elements_from_a_thousand),

@@ -443,13 +443,14 @@ static void ends_of_untracked_pools_are_logged(void **state) {
     }
 }
 
-/* Whether the first entry of the pool's table of blocks has one. */
+/* Whether the first entry of the pool's table of blocks has a live one. */
 static bool first_is_used(vram_pool *handle) {
     struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, handle);
     uint64_t at = 0;
     assert_non_null(pool);
     vr_mutex_lock(&pool->lock);
-    bool used = vr_block_table_next(&pool->table, &at) && at == 1;
+    const struct vr_block *block = vr_block_table_next(&pool->table, &at);
+    bool used = block && at == 1 && vr_block_is_live(block);
     vr_mutex_unlock(&pool->lock);
     vr_leave(pool);
     return used;

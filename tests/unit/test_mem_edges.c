@@ -305,6 +305,8 @@ static void what_cannot_shrink_stays(void **state) {
     uint32_t first;
     assert_int_equal(vram_buffer_wrap(pool, &wrap, rig.queue, &moved, &buffers[0]),
                      VRAM_ERR_INVALID);
+    assert_int_equal(vram_buffer_wrap(pool, NULL, rig.queue, NULL, &buffers[0]), VRAM_ERR_INVALID);
+    assert_string_equal(vram_error_get()->text, "the memory to wrap is NULL");
     assert_ok(vram_buffer_wrap(pool, &wrap, rig.queue, NULL, &buffers[0]));
     assert_ok(vram_batch_create(pool, rig.queue, NULL, &batch));
     assert_ok(vram_batch_add(batch, &item, 1, &first));
@@ -315,6 +317,21 @@ static void what_cannot_shrink_stays(void **state) {
         assert_int_equal(info_of(buffers[i]).capacity_bytes, 4096);
     }
     vram_error_clear();
+    rig_end_clean(&rig);
+}
+
+/* Nor does a block change its size in a pool with safety modes: that is no failure of the call. */
+static void what_keeps_its_size_stays(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_pool *pool = pool_of(&rig, VRAM_POOL_RED_ZONES);
+    vram_buffer *buffer = buffer_of(pool, VRAM_BUFFER_DEVICE, 65536, rig.queue);
+    uint64_t capacity = info_of(buffer).capacity_bytes;
+    assert_ok(vram_buffer_resize(buffer, 100, NULL));
+    vram_error_clear();
+    assert_ok(vram_buffer_fit(buffer, NULL));
+    expect_no_record();
+    assert_int_equal(info_of(buffer).capacity_bytes, capacity);
     rig_end_clean(&rig);
 }
 
@@ -331,15 +348,19 @@ static void ordinary_memory_needs_leave(void **state) {
     vram_pool_options options = {.size = sizeof options, .kind = VRAM_MEMORY_PINNED};
     vram_ladder_options ladder = {.size = sizeof ladder, .fallback = VRAM_FALLBACK_HOST};
     vram_buffer_options pinned = {.size = sizeof pinned, .kind = VRAM_BUFFER_PINNED};
+    vram_memory_info info = {.size = sizeof info};
     vram_buffer *buffer;
     vram_pool *pool;
     assert_ok(vram_pool_create(rig.device, &options, &pool));
-    assert_ok(vram_pool_ladder_set(pool, &ladder));
     fault(&rig, VRAM_SIM_PINNED_ALLOC, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    assert_int_equal(vram_buffer_create(pool, MIB, NULL, &pinned, &buffer), VRAM_ERR_DEVICE_MEMORY);
+    assert_ok(vram_pool_ladder_set(pool, &ladder));
     assert_int_equal(vram_buffer_create(pool, MIB, NULL, &pinned, &buffer), VRAM_ERR_LIMIT);
     pinned.flags = VRAM_BUFFER_PAGEABLE;
     assert_ok(vram_buffer_create(pool, MIB, NULL, &pinned, &buffer));
     assert_int_equal(info_of(buffer).location, VRAM_MEMORY_HOST);
+    assert_ok(vram_memory_info_get(rig.device, &info));
+    assert_int_equal(info.held_peak_bytes, 0); /* it is not the driver's */
     assert_ok(vram_buffer_destroy(buffer));
     assert_ok(vram_sim_fault_set(rig.context, NULL));
     vram_error_clear();
@@ -420,6 +441,7 @@ int main(void) {
         TEST(captured_work_holds_a_buffer),
         TEST(nothing_is_used),
         TEST(what_cannot_shrink_stays),
+        TEST(what_keeps_its_size_stays),
         TEST(kinds_have_names),
         TEST(ordinary_memory_needs_leave),
         TEST(growth_saturates),

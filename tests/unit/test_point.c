@@ -250,6 +250,23 @@ static void other_errors_end_a_wait_unchanged(void **state) {
     assert_false(vr_load(&device.base.lost, VR_ACQUIRE));
 }
 
+/* A look at an idle queue passes the number, one at a busy queue does not. The error record
+   stays. */
+static void a_look_asks_the_driver_once(void **state) {
+    (void)state;
+    vr_error_set(VRAM_ERR_BUSY, "fake", "before", 3, "an error from before");
+    driver.poll_answer = VRAM_OK;
+    vr_queue_look(&queue, 1);
+    assert_int_equal(driver.polls, 1);
+    assert_true(vr_queue_passed(&queue, 1));
+    driver.poll_answer = VRAM_ERR_NOT_READY;
+    vr_queue_look(&queue, 2);
+    assert_int_equal(driver.polls, 2);
+    assert_false(vr_queue_passed(&queue, 2));
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_BUSY);
+    assert_string_equal(vram_error_get()->text, "an error from before");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(one_mark_writes_its_number, start),
@@ -264,6 +281,7 @@ int main(void) {
         cmocka_unit_test_setup(a_busy_machine_makes_no_wait_yield_for_long, start),
         cmocka_unit_test_setup(loss_ends_a_wait_and_is_remembered, start),
         cmocka_unit_test_setup(other_errors_end_a_wait_unchanged, start),
+        cmocka_unit_test_setup(a_look_asks_the_driver_once, start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -282,12 +282,19 @@ static void many_threads(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Stands before the driver's own call: refuses it, after the other thread has begun to wait. */
+/* Stand before the driver's own calls, until the other thread has begun to wait; unregister is then
+   refused. */
 static struct {
     const struct vr_pinned_ops *ops;
     struct vr_pinned_ops copy;
     vr_atomic_bool inside;
 } slow;
+
+static vram_status register_slowly(struct vr_device *device, uint64_t addr, uint64_t bytes) {
+    vr_store(&slow.inside, true, VR_RELEASE);
+    vr_os_sleep(30000000);
+    return slow.ops->register_pages(device, addr, bytes);
+}
 
 static vram_status unregister_slowly(struct vr_device *device, uint64_t addr, uint64_t bytes) {
     (void)addr, (void)bytes;
@@ -302,28 +309,43 @@ static void *forget_pages(void *argument) {
     return NULL;
 }
 
-/* Who waits for another thread's pages goes on as soon as that thread has failed. */
-static void a_refusal_wakes_who_waits(void **state) {
+static void *begin_pages(void *argument) {
+    struct user *user = argument;
+    assert_ok(vram_pinned_begin(user->device, user->pages, page_bytes));
+    return NULL;
+}
+
+/* Begins a use of the pages while the other thread is inside the driver. */
+static void begin_beside(struct user *user, void *(*other)(void *)) {
     pthread_t thread;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig.device);
-    struct user user = {rig.device, pages_make(), 0};
-    assert_ok(vram_pinned_begin(rig.device, user.pages, page_bytes));
-    assert_ok(vram_pinned_end(rig.device, user.pages, page_bytes));
-    slow.ops = device->base.pinned;
-    slow.copy = *slow.ops;
-    slow.copy.unregister_pages = unregister_slowly;
     vr_store(&slow.inside, false, VR_RELAXED);
-    device->base.pinned = &slow.copy;
-    assert_int_equal(pthread_create(&thread, NULL, forget_pages, &user), 0);
+    assert_int_equal(pthread_create(&thread, NULL, other, user), 0);
     while (!vr_load(&slow.inside, VR_ACQUIRE)) {
         vr_os_yield();
     }
     uint64_t begun = vr_os_now();
-    assert_ok(vram_pinned_begin(rig.device, user.pages, page_bytes)); /* it is still locked */
-    assert_true(vr_os_now() - begun < 30 * SECOND);                   /* wait_timeout is 60 s */
+    assert_ok(vram_pinned_begin(user->device, user->pages, page_bytes));
+    assert_true(vr_os_now() - begun < 30 * SECOND); /* wait_timeout is 60 s */
     pthread_join(thread, NULL);
+}
+
+/* Who waits for another thread's pages goes on as soon as that thread has locked them, or has
+   failed to unlock them. */
+static void an_answer_wakes_who_waits(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig.device);
+    struct user user = {rig.device, pages_make(), 0};
+    slow.ops = device->base.pinned;
+    slow.copy = *slow.ops;
+    slow.copy.register_pages = register_slowly;
+    slow.copy.unregister_pages = unregister_slowly;
+    device->base.pinned = &slow.copy;
+    begin_beside(&user, begin_pages);
+    assert_int_equal(info_of(&rig).hits, 1); /* locked once, and used twice */
+    assert_ok(vram_pinned_end(rig.device, user.pages, page_bytes));
+    assert_ok(vram_pinned_end(rig.device, user.pages, page_bytes));
+    begin_beside(&user, forget_pages); /* they are still locked */
     assert_ok(vram_pinned_end(rig.device, user.pages, page_bytes));
     device->base.pinned = slow.ops;
     vr_leave(device);
@@ -388,7 +410,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(found_again),        TEST(overlaps),           TEST(limits_hold_and_the_oldest_goes),
         TEST(trimmed_with_slots), TEST(covered_while_used), TEST(every_call_may_fail),
-        TEST(lost_device),        TEST(many_threads),       TEST(a_refusal_wakes_who_waits),
+        TEST(lost_device),        TEST(many_threads),       TEST(an_answer_wakes_who_waits),
         TEST(on_the_host),        TEST(misuse_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

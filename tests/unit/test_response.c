@@ -133,6 +133,28 @@ static void deterministic_pools_do_not_respond(void **state) {
     rig_end_clean(&rig);
 }
 
+static void fall_when_told(void *user, const vram_pressure_event *event) {
+    write_down(user, event);
+    told_pressure(1000);
+}
+
+/* What an emergency has released is seen by the same check of the pressure. */
+static void an_emergency_is_followed_by_a_look(void **state) {
+    struct log log = {0};
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL);
+    told_pressure(8500);
+    pressure_of(pool);
+    expect_steps(pool, (struct steps){1, 1, 0});
+    watch_pool(pool, fall_when_told, &log, 0);
+    told_pressure(9500);
+    pressure_of(pool);
+    expect_steps(pool, (struct steps){1, 1, 1});
+    assert_false(log.last.up);
+    rig_end_clean(&rig);
+}
+
 /* A program whose steps begin small would take at once what an emergency released: it stays. What
    has not been needed for two intervals goes. */
 static void emergencies_keep_what_is_needed(void **state) {
@@ -297,6 +319,7 @@ int main(void) {
         TEST(emergencies_keep_what_is_needed),
         TEST(each_step_can_be_switched_off),
         TEST(deterministic_pools_do_not_respond),
+        TEST(an_emergency_is_followed_by_a_look),
         TEST(idle_caches_decay),
         TEST(all_at_once),
     };

@@ -5,6 +5,8 @@
 #include "nothing_left.h"
 #include "race_rounds.h"
 
+#include <stdatomic.h>
+
 #define FIRST  UINT32_C(0x11223344)
 #define SECOND UINT32_C(0x55667788)
 #define CANARY UINT32_C(0xc0ffee11)
@@ -642,6 +644,67 @@ static void points_are_waited_for_elsewhere(void **state) {
     share_backend = "host";
 }
 
+static atomic_bool held;
+
+static void hold_queue(const vram_kernel_call *call) {
+    (void)call;
+    while (atomic_load(&held)) {
+        usleep(100);
+    }
+}
+
+/* Work that does not end before `held` is false. */
+static void launch_hold(const struct share_world *world) {
+    vram_kernel_source source = {.size = sizeof source,
+                                 .format = VRAM_KERNEL_C,
+                                 .code = (const void *)(uintptr_t)hold_queue,
+                                 .entry = "hold_queue"};
+    vram_launch launch = {.size = sizeof launch, .groups = {1, 1, 1}, .group_size = {1, 1, 1}};
+    vram_kernel *kernel;
+    assert_ok(vram_kernel_create(world->device, &source, &kernel));
+    atomic_store(&held, true);
+    assert_ok(vram_queue_launch(world->queue, kernel, &launch));
+}
+
+/* Memory is not unmapped under work of the reader. */
+static void a_close_waits_for_work(void **state) {
+    struct share_world world, other;
+    vram_share *share, *there;
+    vram_share_token token;
+    (void)state;
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    assert_ok(vram_option_set("wait_timeout", "50ms"));
+    share_device_open(&other);
+    assert_ok(vram_option_set("wait_timeout", NULL));
+    share_export_one(share_block(&world, MIB, 0), 0, &share, &token);
+    assert_ok(vram_share_open(other.device, &token, NULL, &there));
+    launch_hold(&other);
+    vram_status status = vram_share_close(there);
+    atomic_store(&held, false);
+    assert_int_equal(status, VRAM_ERR_TIMEOUT);
+    assert_ok(vram_queue_wait(other.queue, LONG));
+    share_world_close(&other);
+    share_world_close(&world);
+}
+
+/* Value 0 is the last that was marked: also while its work is under way. */
+static void the_last_mark_is_waited_for(void **state) {
+    struct share_world world;
+    vram_share *share;
+    vram_share_token token;
+    uint64_t value = 0;
+    (void)state;
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    share_export_one(share_block(&world, MIB, 0), 0, &share, &token);
+    launch_hold(&world);
+    assert_ok(vram_share_mark(share, world.queue, &value));
+    vram_status status = vram_share_wait(share, 0, 0);
+    atomic_store(&held, false);
+    assert_int_equal(status, VRAM_ERR_TIMEOUT);
+    assert_ok(vram_share_wait(share, 0, LONG));
+    share_world_close(&world);
+}
+
 static void names_lead_to_the_newest_version(void **state) {
     (void)state;
     struct share_world world;
@@ -809,6 +872,8 @@ int main(int count, char **arguments) {
         TEST(readers_are_listed_by_their_process),
         TEST(another_user_needs_to_be_named),
         TEST(points_are_waited_for_elsewhere),
+        TEST(the_last_mark_is_waited_for),
+        TEST(a_close_waits_for_work),
         TEST(names_lead_to_the_newest_version),
         TEST(an_owner_that_restarts_takes_its_names_over),
         TEST(bad_names_are_refused),

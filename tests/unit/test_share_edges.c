@@ -108,11 +108,10 @@ static void every_system_call_fails(void **state) {
 
 static void allocations_fail(void) {
     for (uint64_t nth = 1, failed = 1; failed; nth += FAULT_STEP) {
-        uint64_t before = vr_mem_failed();
         vr_mem_fail_at(nth, false);
         share_lives();
+        failed = vr_mem_failed();
         vr_mem_fail_at(0, false);
-        failed = vr_mem_failed() - before;
         nothing_is_left();
     }
 }
@@ -139,6 +138,27 @@ static void every_allocation_fails(void **state) {
     snprintf(path, sizeof path, "%s/vram-%u.lock", folder, (unsigned)geteuid());
     (void)unlink(path);
     assert_int_equal(rmdir(folder), 0);
+}
+
+/* Memory may run out on either side: the reader is told so, and not left to find out. */
+static void exhaustion_is_told(void **state) {
+    vram_share *share, *opened;
+    vram_share_token token;
+    (void)state;
+    worlds_open();
+    share_export_one(block, 0, &share, &token);
+    for (uint64_t nth = 1, failed = 1; failed; nth++) {
+        opened = NULL;
+        vr_mem_fail_at(nth, false);
+        vram_status status = vram_share_open(reader.device, &token, NULL, &opened);
+        failed = vr_mem_failed();
+        vr_mem_fail_at(0, false);
+        assert_true(status == VRAM_OK || (failed && status == VRAM_ERR_HOST_MEMORY));
+        assert_ok(vram_share_close(opened));
+        assert_true(nth < 200);
+    }
+    assert_ok(vram_share_close(share));
+    worlds_close();
 }
 
 /* Once, and for ever: what a driver does not release is counted as lost, and nothing else is. */
@@ -272,6 +292,43 @@ static void file_plant(const char *name, const char *text) {
     fclose(file);
 }
 
+static bool file_is_there(const char *name) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", share_dir, name);
+    return access(path, F_OK) == 0;
+}
+
+static void note_openings(void *user, vram_log_level level, const char *text) {
+    (void)level;
+    if (strstr(text, "are shared with process")) {
+        atomic_fetch_add((atomic_uint *)user, 1);
+    }
+}
+
+/* The exporter logs who got the memory, and a name goes with its share. */
+static void traces_of_a_share(void **state) {
+    static atomic_uint openings;
+    vram_share *share, *opened;
+    vram_share_token token;
+    (void)state;
+    worlds_open();
+    share_export_one(block, 0, &share, &token);
+    atomic_store(&openings, 0);
+    vram_log_set(note_openings, &openings, VRAM_LOG_INFO);
+    assert_ok(vram_share_open(reader.device, &token, NULL, &opened));
+    for (int i = 0; i < 10000 && !atomic_load(&openings); i++) {
+        usleep(1000); /* the answer comes first */
+    }
+    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+    assert_int_equal(atomic_load(&openings), 1);
+    assert_ok(vram_share_close(opened));
+    assert_ok(vram_share_publish(share, "x", NULL));
+    assert_true(file_is_there("vram-n-x"));
+    assert_ok(vram_share_close(share));
+    assert_false(file_is_there("vram-n-x"));
+    worlds_close();
+}
+
 static void names_of_all_kinds(void **state) {
     static const char *const good[] = {"azAZ09-_", "a@[`{:/~", "x.y"};
     vram_share *shares[3], *opened = NULL;
@@ -286,6 +343,8 @@ static void names_of_all_kinds(void **state) {
         share_export_one(block, 0, &shares[i], &token);
         assert_ok(vram_share_publish(shares[i], good[i], NULL));
     }
+    assert_true(file_is_there("vram-n-azAZ09-_"));
+    assert_true(file_is_there("vram-n-a%40%5B%60%7B%3A%2F%7E"));
     assert_int_equal(vram_share_publish(shares[0], "\x7f", NULL), VRAM_ERR_INVALID);
     assert_int_equal(vram_share_publish(shares[0], "another", NULL), VRAM_ERR_BUSY);
     assert_ok(vram_share_publish(shares[0], good[0], NULL)); /* once more */
@@ -335,12 +394,10 @@ static int edges_end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(no_handles_are_left), /* before a slot of a share is free */
-        TEST(every_system_call_fails),
-        TEST(every_allocation_fails),
-        TEST(every_driver_call_fails),
-        TEST(peers_of_another_user),
-        TEST(users_without_an_export_are_not_kept),
-        TEST(names_of_all_kinds),
+        TEST(every_system_call_fails), TEST(every_allocation_fails),
+        TEST(exhaustion_is_told),      TEST(every_driver_call_fails),
+        TEST(peers_of_another_user),   TEST(users_without_an_export_are_not_kept),
+        TEST(names_of_all_kinds),      TEST(traces_of_a_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

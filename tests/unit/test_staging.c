@@ -6,6 +6,7 @@
  * The simulated driver reads and writes a slot when its clock says that the copy is done, long
  * after the call: a slot that is used again too early shows in the contents.
  */
+#include "base/clock.h"
 #include "unit/child.h"
 #include "unit/gate_world.h"
 #include "unit/mem_world.h"
@@ -282,7 +283,81 @@ static void slots_stay_without_a_time(void **state) {
     assert_ok(vram_option_set("staging_idle", NULL));
 }
 
+/* A worker that has slept for the time leaves slots that copies without it have used since. */
+static void slots_used_lately_stay(void **state) {
+    (void)state;
+    options("256K", "4", "3");
+    assert_ok(vram_option_set("staging_idle", "60s"));
+    struct rig rig = rig_make("sim", "memory=64M");
+    there_and_back(&rig, 100000, 1, true);
+    struct vr_staging *staging = staging_of(rig.device);
+    uint32_t made = slots_made(staging);
+    assert_true(made > 0);
+    assert_false(staging->workers.idle(&staging->workers));
+    assert_int_equal(slots_made(staging), made);
+    rig_end_clean(&rig);
+    assert_ok(vram_option_set("staging_idle", NULL));
+}
+
+/* A slot that was freed is no transfer's: none of them waits for it as for its own. */
+static void a_free_slot_is_nobodys(void **state) {
+    enum { FIRST = 1, ANOTHER = 2 };
+    bool refused = false;
+    (void)state;
+    options("128K", "2", "1");
+    struct rig rig = rig_make("sim", "memory=64M");
+    struct vr_staging *staging = staging_of(rig.device);
+    struct vr_staging_slot *slot = vr_slot_take(staging, ANOTHER, true, &refused);
+    assert_non_null(slot);
+    assert_true(vr_slot_any(staging, ANOTHER));
+    assert_false(vr_slot_any(staging, FIRST));
+    vr_slot_free(staging, slot);
+    assert_false(vr_slot_any(staging, ANOTHER));
+    assert_false(vr_slot_any(staging, FIRST));
+    assert_true(vr_slot_any(staging, 0));
+    rig_end_clean(&rig);
+}
+
 /* ------------------------------------------------------------------ nothing to lock */
+
+static vr_atomic_u64 time_passed; /* ns that the clock of the library is ahead */
+
+static uint64_t time_ahead(void *unused) {
+    (void)unused;
+    return vr_os_now() + vr_load(&time_passed, VR_RELAXED);
+}
+
+static void let_time_pass(void *unused) {
+    (void)unused;
+    vr_fetch_add(&time_passed, 3600 * SECOND, VR_RELAXED);
+}
+
+/* A driver that takes long for the whole copy has made it all the same. */
+static void late_is_no_failure(void **state) {
+    static const struct vr_clock_source source = {time_ahead, NULL, NULL};
+    vram_addr device;
+    (void)state;
+    options("256K", "4", "2");
+    struct rig rig = rig_make("sim", "memory=64M");
+    uint8_t *host = malloc(MIB);
+    seed(host, MIB, 3);
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &device));
+    fault(&rig, VRAM_SIM_PINNED_ALLOC, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    hook_set(rig.device);
+    hook.meanwhile = let_time_pass;
+    vr_store(&time_passed, 0, VR_RELAXED);
+    vr_clock_set(&source);
+    vram_status status = vr_staging_upload(rig.queue, device, host, MIB);
+    vr_clock_set(NULL);
+    assert_ok(status);
+    assert_true(vr_load(&time_passed, VR_RELAXED) > 0);
+    memset(host, 0, MIB);
+    assert_ok(vram_queue_download(rig.queue, host, device, MIB));
+    assert_ok(vram_queue_wait(rig.queue, 60 * SECOND));
+    assert_true(is_seeded(host, MIB, 3));
+    free(host);
+    rig_end_clean(&rig);
+}
 
 static void refused_memory_goes_the_drivers_way(void **state) {
     (void)state;
@@ -545,6 +620,30 @@ static void refused_marks(void **state) {
     rig_end_clean(&rig);
 }
 
+/* A driver that runs out of memory for one mark has some when earlier work is done. */
+static void one_refused_mark(void **state) {
+    (void)state;
+    options("128K", "2", "1");
+    struct rig rig = rig_make("sim", "memory=64M");
+    uint8_t *host = malloc(MIB);
+    vram_addr device;
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &device));
+    seed(host, MIB, 4);
+    assert_ok(vr_staging_upload(rig.queue, device, host, MIB));
+    assert_ok(vram_queue_wait(rig.queue, 60 * SECOND));
+    memset(host, 0, MIB);
+    hook_set(rig.device);
+    hook.signals_left = 1;
+    hook.refusals = 1;
+    vram_error_clear();
+    assert_ok(vr_staging_download(rig.queue, host, device, MIB));
+    expect_no_record();
+    assert_int_equal(hook.refusals, 0);
+    assert_true(is_seeded(host, MIB, 4));
+    free(host);
+    rig_end_clean(&rig);
+}
+
 /* A transfer that waits for a slot of another one is not told how that one fares; one that waits
    for its own is. */
 static void failures_of_others_are_theirs(void **state) {
@@ -709,6 +808,34 @@ static void transfers_hand_downloads_over(void **state) {
     rig_end_clean(&rig);
 }
 
+/* A download that has a handle does not make its caller wait for the work in front of it. */
+static void a_handle_needs_no_wait(void **state) {
+    enum { BYTES = 700001 };
+    vram_pinned_info info = {.size = sizeof info};
+    vram_async async = {{0}};
+    vram_addr device;
+    (void)state;
+    options("256K", "8", "3");
+    assert_ok(vram_option_set("wait_timeout", "300ms"));
+    struct rig rig = rig_make("sim", "memory=64M,lag=1000");
+    uint8_t *back = calloc(1, BYTES);
+    assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &device));
+    hook_set(rig.device);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    assert_ok(vram_queue_fill(rig.queue, device, 7, 1, BYTES));
+    assert_ok(vram_transfer_download(rig.queue, back, device, BYTES, NULL, &async));
+    assert_int_equal(vram_async_poll(&async), VRAM_ERR_NOT_READY);
+    hook.poll_answer = VRAM_OK;
+    assert_ok(vram_async_wait(&async, 20 * SECOND));
+    assert_int_equal(back[0], 7);
+    assert_int_equal(back[BYTES - 1], 7);
+    assert_ok(vram_pinned_info_get(rig.device, &info));
+    assert_int_equal(info.downloads, 1);
+    vram_async_end(&async);
+    free(back);
+    rig_end_clean(&rig);
+}
+
 /* Plans that every poll of a queue fails, or ends that; returns how many did so far. */
 static uint64_t refuse_polls(const struct rig *rig, bool refused) {
     vram_sim_state sim = {.size = sizeof sim};
@@ -759,6 +886,33 @@ static void downloads_without_workers_wait(void **state) {
     assert_false(begin_download(&rig, rig.queue, back, device, 100, &async, &status));
     assert_ok(status);
     assert_ok(vram_async_poll(&async));
+    rig_end_clean(&rig);
+}
+
+/* Where the system refuses threads the caller makes the download, and its handle is settled. */
+static void downloads_without_threads(void **state) {
+    enum { BYTES = 500000 };
+    vram_status status;
+    vram_async async;
+    vram_addr device;
+    (void)state;
+    options("256K", "8", "3");
+    struct rig rig = rig_make("sim", "memory=64M,lag=2");
+    uint8_t *host = malloc(BYTES), *back = calloc(1, BYTES);
+    seed(host, BYTES, 6);
+    assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &device));
+    assert_ok(vram_queue_upload(rig.queue, device, host, BYTES));
+    assert_ok(vram_queue_wait(rig.queue, 60 * SECOND));
+    struct vr_staging *staging = staging_of(rig.device);
+    staging->workers.refused = true; /* as if one had been asked for */
+    assert_true(begin_download(&rig, rig.queue, back, device, BYTES, &async, &status));
+    assert_ok(status);
+    assert_int_equal(vr_copy_count(&staging->workers), 0);
+    assert_ok(vram_async_poll(&async));
+    assert_true(is_seeded(back, BYTES, 6));
+    vram_async_end(&async);
+    free(host);
+    free(back);
     rig_end_clean(&rig);
 }
 
@@ -936,6 +1090,9 @@ int main(void) {
         TEST(idle_slots_go_back_without_workers),
         TEST(idle_slots_wait_for_the_device),
         TEST(slots_stay_without_a_time),
+        TEST(slots_used_lately_stay),
+        TEST(a_free_slot_is_nobodys),
+        TEST(late_is_no_failure),
         TEST(refused_memory_goes_the_drivers_way),
         TEST(no_slots_at_all),
         TEST(every_call_may_fail),
@@ -945,12 +1102,15 @@ int main(void) {
         TEST(ended_under_way),
         TEST(late_work_is_not_waited_for_for_ever),
         TEST(refused_marks),
+        TEST(one_refused_mark),
         TEST(failures_of_others_are_theirs),
         TEST(downloads_do_without_their_caller),
         TEST(handed_over_as_a_whole),
         TEST(transfers_hand_downloads_over),
+        TEST(a_handle_needs_no_wait),
         TEST(an_idle_queue_is_known),
         TEST(downloads_without_workers_wait),
+        TEST(downloads_without_threads),
         TEST(closing_ends_downloads),
         TEST(downloads_of_lost_devices_end),
         TEST(downloads_survive_one_failure),

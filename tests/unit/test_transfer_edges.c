@@ -212,6 +212,7 @@ static void losses_are_told(void **state) {
                      VRAM_ERR_DEVICE_LOST);
     assert_int_equal(vram_transfer_copy(rig.other_queue, here, there, 64, NULL, &async),
                      VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(vram_error_get()->native_code, 0); /* the driver is not asked any more */
     vram_context_destroy(rig.context);
 }
 
@@ -467,8 +468,8 @@ static void the_first_name_is_wrong(void **state) {
 
 /* --------------------------------------------------------------------------- ends */
 
-/* A device that closes before its work has ended: the handle says so until it is ended. The device
-   stays for ever, so this is a process of its own. */
+/* A device that closes before its work has ended: the handle says so until it is ended, and its
+   record goes then. The device stays for ever, so this is a process of its own. */
 static int close_under_work(void *unused) {
     vram_async async;
     vram_point point;
@@ -481,18 +482,55 @@ static int close_under_work(void *unused) {
     assert_ok(vram_queue_mark(rig.queue, &point));
     assert_ok(vram_async_of_point(point, NULL, &async));
     vram_log_set(NULL, NULL, VRAM_LOG_OFF);
-    vram_device_close(rig.device);
-    if (vram_async_poll(&async) != VRAM_ERR_SHUTDOWN ||
+    if (vram_device_close(rig.device) != VRAM_ERR_TIMEOUT ||
+        vram_async_poll(&async) != VRAM_ERR_SHUTDOWN ||
         !strstr(vram_error_get()->text, "closed before the work had ended")) {
         return 1;
     }
-    return vram_async_end(&async) == VRAM_OK && vram_async_poll(&async) == VRAM_OK ? 0 : 2;
+    uint64_t blocks = vr_mem_live_blocks();
+    if (vram_async_end(&async) != VRAM_OK || vram_async_poll(&async) != VRAM_OK) {
+        return 2;
+    }
+    return vr_mem_live_blocks() == blocks - 2 ? 0 : 3; /* the record and its failure */
 }
 
 static void work_that_outlives_its_device(void **state) {
     (void)state;
     assert_ok(vram_option_set("wait_timeout", "5ms"));
     assert_int_equal(in_child(close_under_work, NULL), 0);
+}
+
+struct late_copy {
+    struct rig *rig;
+    vram_addr to, from;
+    vram_status status;
+};
+
+static void copy_now(void *user, vram_status status) {
+    struct late_copy *copy = user;
+    (void)status;
+    copy->status = vram_transfer_copy(copy->rig->queue, copy->to, copy->from, 64, NULL, NULL);
+}
+
+/* While a device closes its memory is there, and no other device reads it any more. */
+static void memory_of_a_closing_device(void **state) {
+    vram_async async;
+    vram_point point;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,devices=2,lag=1000");
+    struct late_copy copy = {&rig, memory_of(rig.device, 4096), memory_of(rig.other, 4096), 0};
+    hook_set(rig.other);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    assert_ok(vram_queue_fill(rig.other_queue, copy.from, 1, 1, 4096));
+    assert_ok(vram_queue_mark(rig.other_queue, &point));
+    assert_ok(vram_async_of_point(point, NULL, &async));
+    assert_ok(vram_async_then(&async, copy_now, &copy));
+    hook.poll_answer = VRAM_OK;
+    vram_device_close(rig.other);
+    rig.other = NULL;
+    assert_int_equal(copy.status, VRAM_ERR_INVALID);
+    assert_int_equal(calls_of(&rig, VRAM_SIM_COPY), 0);
+    rig_end_clean(&rig);
 }
 
 int main(void) {
@@ -516,6 +554,7 @@ int main(void) {
         HERE(frames_allocated_ahead),
         HERE(the_first_name_is_wrong),
         HERE(work_that_outlives_its_device),
+        HERE(memory_of_a_closing_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

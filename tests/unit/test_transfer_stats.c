@@ -9,6 +9,7 @@
 #include "unit/report_text.h"
 #include "unit/transfer_stats_of.h"
 #include "vram/vram.h"
+#include "xfer/async_record.h"
 #include "xfer/transfer_counts.h"
 
 #include <pthread.h>
@@ -102,6 +103,24 @@ static void failures_and_second_ends(void **state) {
     assert_int_equal(stats.bytes, 0);
     count = (struct vr_transfer_count){0};
     vr_transfer_end(&count, 1, VRAM_OK); /* of none that began */
+    vr_leave(device);
+    rig_end_clean(&rig);
+}
+
+/* Work that is over by the time that its handle is made counts at once. */
+static void over_before_the_handle(void **state) {
+    static const vram_async over = {{0, 0, 0, 64}};
+    struct vr_transfer_count count;
+    (void)state;
+    struct rig rig = rig_make("sim", "");
+    struct vr_device_object *device = enter(rig.device);
+    vr_transfer_begin(device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC, &count);
+    vr_async_count(&over, &count);
+    vram_transfer_stats stats =
+        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC);
+    assert_int_equal(stats.operations, 1);
+    assert_int_equal(stats.bytes, 64);
+    assert_int_equal(stats.failures, 0);
     vr_leave(device);
     rig_end_clean(&rig);
 }
@@ -572,6 +591,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(counted_by_direction_and_route, start, nothing_left),
         cmocka_unit_test_setup_teardown(failures_and_second_ends, start, nothing_left),
+        cmocka_unit_test_setup_teardown(over_before_the_handle, start, nothing_left),
         cmocka_unit_test_setup_teardown(overlap_and_stalls, start, nothing_left),
         cmocka_unit_test_setup_teardown(what_is_under_way_counts, start, nothing_left),
         cmocka_unit_test_setup_teardown(more_than_fit, start, nothing_left),
