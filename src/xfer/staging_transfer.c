@@ -386,8 +386,7 @@ static uint64_t piece_of(uint64_t chunk) {
 }
 
 static uint64_t chunk_of(const struct vr_staging *staging, uint64_t bytes) {
-    uint64_t chunk = bytes / CHUNKS;
-    chunk = chunk > CHUNK_LEAST ? chunk : CHUNK_LEAST;
+    uint64_t chunk = bytes / CHUNKS > CHUNK_LEAST ? bytes / CHUNKS : CHUNK_LEAST;
     uint64_t piece = piece_of(chunk);
     chunk = (chunk + piece - 1) / piece * piece;
     return chunk < staging->slot_bytes ? chunk : staging->slot_bytes;
@@ -395,22 +394,19 @@ static uint64_t chunk_of(const struct vr_staging *staging, uint64_t bytes) {
 
 static vram_status transfer_begin(struct vr_queue_object *queue, struct transfer *transfer) {
     VR_OPERATION(transfer->operation);
-    struct vr_staging *staging;
     vram_status status = vr_device_check(queue->base.device); /* slots may be gone */
-    if (status == VRAM_OK) {
-        status = vr_staging_enter(queue->device, &staging);
+    if (status != VRAM_OK ||
+        (status = vr_staging_enter(queue->device, &transfer->staging)) != VRAM_OK) {
+        return status;
     }
-    if (status == VRAM_OK) {
-        vr_mutex_lock(&staging->lock);
-        transfer->number = ++staging->transfers;
-        staging->used_ns = vr_os_now();
-        vr_mutex_unlock(&staging->lock);
-        transfer->staging = staging;
-        transfer->chunk = chunk_of(staging, transfer->bytes);
-        transfer->piece = transfer->bytes > ALONE ? piece_of(transfer->chunk) : VR_COPY_PIECE;
-        extend_deadline(transfer);
-    }
-    return status;
+    vr_mutex_lock(&transfer->staging->lock);
+    transfer->number = ++transfer->staging->transfers;
+    transfer->staging->used_ns = vr_os_now();
+    vr_mutex_unlock(&transfer->staging->lock);
+    transfer->chunk = chunk_of(transfer->staging, transfer->bytes);
+    transfer->piece = transfer->bytes > ALONE ? piece_of(transfer->chunk) : VR_COPY_PIECE;
+    extend_deadline(transfer);
+    return VRAM_OK;
 }
 
 /* Counts the transfer and returns its status. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * device_reset: what becomes of libvram when the program resets the device under it, as cudaDeviceReset and
- * numba.cuda.close() do. The reset is of this process's context, not of the GPU.
+ * device_reset: what becomes of libvram when the program resets the device under it, as
+ * cudaDeviceReset and numba.cuda.close() do. The reset is of this process's context, not of the
+ * GPU.
  *
- * Each case is a process of its own: with a queue of the library's and with the default stream, and with a context that
- * something else in the program has created again since. Frees and ends must succeed or say that the device is lost,
- * everything else must say so, nothing may crash, and the device can be opened again. VRAM_CUDA_LIBRARY names another
- * driver than the system's.
+ * Each case is a process of its own: with a queue of the library's and with the default stream,
+ * with a context that something else in the program has created again since, and with each call
+ * that needs the device as the first after the reset. Frees and ends must succeed or say that the
+ * device is lost, everything else must say so, nothing may crash, and the device can be opened
+ * again. VRAM_CUDA_LIBRARY names another driver than the system's.
  */
 #include "vram/vram.h"
 
@@ -91,7 +93,7 @@ enum { FIRST_CALLS = 8, BYTES = 4 << 20 };
 
 static char bytes[BYTES];
 
-/* Calls that need the device, the `first` of them first: each may be the one that meets the reset. */
+/* Calls that need the device, beginning with the `first`, which is the one that meets the reset. */
 static void all_refused(vram_pool *pool, vram_queue *queue, vram_addr addr, int first) {
     vram_addr none;
     for (int i = first; i < first + FIRST_CALLS; i++) {

@@ -158,8 +158,8 @@ bool fake_access(struct fake_device *device, uint64_t addr, void *buffer, uint64
                  bool write);
 bool fake_is_managed(uint64_t addr, uint64_t bytes);
 bool fake_is_pinned(const void *memory, uint64_t bytes);
-/* A reset ends the primary context. Host memory that the driver allocated for the device cannot be touched any more,
-   what it registered it does not know any more. */
+/* A reset ends the primary context. Host memory that the driver allocated for the device cannot be
+   touched any more, what it registered it does not know any more. */
 void fake_device_reset(struct fake_device *device);
 
 /* Whether unfinished work touches the range. */

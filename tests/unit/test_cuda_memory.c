@@ -269,7 +269,8 @@ static void a_device_that_was_reset_is_lost(void **state) {
     note_loss(device);
 }
 
-/* The same, and something else in the program has made the context anew: its handle is as before. */
+/* The same, and something else in the program has made the context anew: its handle is as
+   before. */
 static void a_reset_is_noticed_when_the_context_lives_again(void **state) {
     struct world *world = *state;
     struct vr_device *device = &world->device, again;

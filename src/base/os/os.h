@@ -292,9 +292,10 @@ void vr_os_code_at(uint64_t pc, struct vr_code *symbol);
 /* -------------------------------------------------------------------- tests */
 
 /* Makes the n-th fallible system call from now fail with `error` (an errno), once or for ever; 0
-   ends the plan. Each call of these counts: pages_alloc, _alloc_shared, _reserve, _lock, _access, file_create,
-   _resize, _read, _write, _map, disk_open, _grow, _map, _read_open, event_open, thread_start
-   and at_exit. Calls that release do not: pages_free, _unlock, _unmap, file_punch, _close. */
+   ends the plan. Each call of these counts: pages_alloc, _alloc_shared, _reserve, _lock, _access,
+   file_create, _resize, _read, _write, _map, disk_open, _grow, _map, _read_open, event_open,
+   thread_start and at_exit. Calls that release do not: pages_free, _unlock, _unmap, file_punch,
+   _close. */
 void vr_os_fail_at(uint64_t nth, bool for_ever, int error);
 uint64_t vr_os_calls(void);  /* since the plan was set */
 uint64_t vr_os_failed(void); /* failed by the plan */
