@@ -8,8 +8,8 @@ set(tests_binary ${PROJECT_BINARY_DIR}/tests)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${tests_binary})
 
 # On aarch64 two options of GCC 12's AddressSanitizer take most of the time: detect_stack_use_after_return, whose fake
-# stack fills up, is left out there; LeakSanitizer, which takes four seconds at the end of every process, is left
-# out of the tests that start many. memory_left.c counts what their processes leave.
+# stack fills up, is left out there, also in the long run; LeakSanitizer, which takes four seconds at the end of every
+# process, is left out of the tests that start many. memory_left.c counts what their processes leave.
 set(slow_sanitizer OFF)
 if(VRAM_SANITIZE MATCHES "address" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
     set(slow_sanitizer ON)
