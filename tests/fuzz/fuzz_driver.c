@@ -18,6 +18,10 @@
 #include "fuzz.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -29,7 +33,7 @@ enum {
     SMALL_MAX = 4096,    /* of files whose every byte is changed */
     PIECES = 6,          /* of a file that are repeated */
     CHANGES = 256,       /* of a byte: 255 other values, and the end before it */
-    TRIES = 12,          /* of a measurement that is too slow: the machine may be busy */
+    TRIES = 6,           /* of a measurement that is too slow: the machine may be busy */
     TIME_FLOOR = 1000000 /* ns, of which nothing is concluded */
 };
 
@@ -184,6 +188,12 @@ static void growth_of_part(const struct input *file, const char *name, size_t by
 
 static void growth(size_t bytes) {
     static struct fuzz_part parts[FUZZ_PARTS_MAX];
+#ifdef __GLIBC__
+    /* Memory that goes back to the system between two runs is faulted in again, which can take
+       longer than the reader, for the larger input alone. */
+    mallopt(M_MMAP_MAX, 0);
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
+#endif
     if (fuzz_target.most && bytes > fuzz_target.most / 2) {
         bytes = fuzz_target.most / 2;
     }
