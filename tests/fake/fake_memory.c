@@ -533,7 +533,8 @@ static void fabric_name(char name[64], const struct physical *physical) {
     snprintf(name, 64, "/proc/%d/fd/%d", (int)getpid(), physical->file - 1);
 }
 
-vr_cu_result fake_cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
+vr_cu_result fake_cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle,
+                                               enum vr_cu_handle_type type,
                                                unsigned long long flags) {
     FAKE_ENTER(cuMemExportToShareableHandle, FAKE_NEEDS_CONTEXT);
     const struct physical *physical = *physical_at(handle);
@@ -579,7 +580,8 @@ static vr_cu_result file_import(vr_cu_memory *handle, int file) {
 }
 
 /* The driver keeps a reference of its own: the descriptor stays the caller's. */
-vr_cu_result fake_cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int type) {
+vr_cu_result fake_cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable,
+                                                 enum vr_cu_handle_type type) {
     FAKE_ENTER(cuMemImportFromShareableHandle, FAKE_NEEDS_CONTEXT);
     bool fabric = type == VR_CU_HANDLE_FABRIC && fake_attribute(VR_CU_ATTRIBUTE_FABRIC) > 0;
     char name[64] = "";

@@ -123,13 +123,16 @@ enum vr_cu_advice {
 
 enum vr_cu_granularity { VR_CU_GRANULARITY_MINIMUM = 0 };
 
+enum vr_cu_handle_type {
+    VR_CU_HANDLE_DESCRIPTOR = 1, /* a handle that is exported as a POSIX file descriptor */
+    VR_CU_HANDLE_FABRIC = 8      /* the same as a CUmemFabricHandle, 64 bytes */
+};
+
 enum {
     VR_CU_ALLOCATION_PINNED = 1,
     VR_CU_LOCATION_DEVICE = 1,
     VR_CU_LOCATION_HOST = 2,
-    VR_CU_MANAGED_GLOBAL = 1,    /* any stream on any device may use it */
-    VR_CU_HANDLE_DESCRIPTOR = 1, /* a handle that is exported as a POSIX file descriptor */
-    VR_CU_HANDLE_FABRIC = 8,     /* the same as a CUmemFabricHandle, 64 bytes */
+    VR_CU_MANAGED_GLOBAL = 1, /* any stream on any device may use it */
     VR_CU_ACCESS_READ = 1,
     VR_CU_ACCESS_READWRITE = 3,
     VR_CU_HOST_PORTABLE = 1,

@@ -59,8 +59,8 @@ static vram_status share_export(struct vr_device *device, uint64_t handle, uint6
 }
 
 /* `from` is what the driver takes for that type: a descriptor's number, or a fabric handle. */
-static vram_status memory_import(struct vr_cuda_device *cuda, void *from, int type,
-                                 uint64_t *handle) {
+static vram_status memory_import(struct vr_cuda_device *cuda, void *from,
+                                 enum vr_cu_handle_type type, uint64_t *handle) {
     struct vr_cuda_scope scope;
     vr_cu_memory found = 0;
     vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);

@@ -308,17 +308,17 @@ FAKE_API vr_cu_result cuMemCreate(vr_cu_memory *handle, size_t bytes, const stru
     return fake_cuMemCreate(handle, bytes, prop, flags);
 }
 
-FAKE_API vr_cu_result cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
-    unsigned long long flags);
-FAKE_API vr_cu_result cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
-    unsigned long long flags) {
+FAKE_API vr_cu_result cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, enum
+    vr_cu_handle_type type, unsigned long long flags);
+FAKE_API vr_cu_result cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, enum
+    vr_cu_handle_type type, unsigned long long flags) {
     return fake_cuMemExportToShareableHandle(shareable, handle, type, flags);
 }
 
-FAKE_API vr_cu_result cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
-    type);
-FAKE_API vr_cu_result cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
-    type) {
+FAKE_API vr_cu_result cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, enum
+    vr_cu_handle_type type);
+FAKE_API vr_cu_result cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, enum
+    vr_cu_handle_type type) {
     return fake_cuMemImportFromShareableHandle(handle, shareable, type);
 }
 

@@ -270,17 +270,17 @@ FAKE_API vr_cu_result hipMemCreate(vr_cu_memory *handle, size_t bytes, const str
     return fake_cuMemCreate(handle, bytes, prop, flags);
 }
 
-FAKE_API vr_cu_result hipMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
-    unsigned long long flags);
-FAKE_API vr_cu_result hipMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
-    unsigned long long flags) {
+FAKE_API vr_cu_result hipMemExportToShareableHandle(void *shareable, vr_cu_memory handle, enum
+    vr_cu_handle_type type, unsigned long long flags);
+FAKE_API vr_cu_result hipMemExportToShareableHandle(void *shareable, vr_cu_memory handle, enum
+    vr_cu_handle_type type, unsigned long long flags) {
     return fake_cuMemExportToShareableHandle(shareable, handle, type, flags);
 }
 
-FAKE_API vr_cu_result hipMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
-    type);
-FAKE_API vr_cu_result hipMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
-    type) {
+FAKE_API vr_cu_result hipMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, enum
+    vr_cu_handle_type type);
+FAKE_API vr_cu_result hipMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, enum
+    vr_cu_handle_type type) {
     return fake_cuMemImportFromShareableHandle(handle, shareable, type);
 }
 

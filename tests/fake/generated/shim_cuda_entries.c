@@ -667,15 +667,15 @@ FAKE_API vr_cu_result cuMemCreate(vr_cu_memory *handle, size_t bytes, const stru
     return answer;
 }
 
-FAKE_API vr_cu_result cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
-    unsigned long long flags);
-FAKE_API vr_cu_result cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
-    unsigned long long flags) {
+FAKE_API vr_cu_result cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, enum
+    vr_cu_handle_type type, unsigned long long flags);
+FAKE_API vr_cu_result cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, enum
+    vr_cu_handle_type type, unsigned long long flags) {
     vr_cu_result answer;
     if (shim_strike(29, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(void *, vr_cu_memory, int, unsigned long long) = NULL;
+    vr_cu_result (*real)(void *, vr_cu_memory, enum vr_cu_handle_type, unsigned long long) = NULL;
     void *address = shim_real(29, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
@@ -687,15 +687,15 @@ FAKE_API vr_cu_result cuMemExportToShareableHandle(void *shareable, vr_cu_memory
     return answer;
 }
 
-FAKE_API vr_cu_result cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
-    type);
-FAKE_API vr_cu_result cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
-    type) {
+FAKE_API vr_cu_result cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, enum
+    vr_cu_handle_type type);
+FAKE_API vr_cu_result cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, enum
+    vr_cu_handle_type type) {
     vr_cu_result answer;
     if (shim_strike(30, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_memory *, void *, int) = NULL;
+    vr_cu_result (*real)(vr_cu_memory *, void *, enum vr_cu_handle_type) = NULL;
     void *address = shim_real(30, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;

@@ -592,15 +592,15 @@ FAKE_API vr_cu_result hipMemCreate(vr_cu_memory *handle, size_t bytes, const str
     return answer;
 }
 
-FAKE_API vr_cu_result hipMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
-    unsigned long long flags);
-FAKE_API vr_cu_result hipMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
-    unsigned long long flags) {
+FAKE_API vr_cu_result hipMemExportToShareableHandle(void *shareable, vr_cu_memory handle, enum
+    vr_cu_handle_type type, unsigned long long flags);
+FAKE_API vr_cu_result hipMemExportToShareableHandle(void *shareable, vr_cu_memory handle, enum
+    vr_cu_handle_type type, unsigned long long flags) {
     vr_cu_result answer;
     if (shim_strike(28, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(void *, vr_cu_memory, int, unsigned long long) = NULL;
+    vr_cu_result (*real)(void *, vr_cu_memory, enum vr_cu_handle_type, unsigned long long) = NULL;
     void *address = shim_real(28, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
@@ -612,15 +612,15 @@ FAKE_API vr_cu_result hipMemExportToShareableHandle(void *shareable, vr_cu_memor
     return answer;
 }
 
-FAKE_API vr_cu_result hipMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
-    type);
-FAKE_API vr_cu_result hipMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
-    type) {
+FAKE_API vr_cu_result hipMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, enum
+    vr_cu_handle_type type);
+FAKE_API vr_cu_result hipMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, enum
+    vr_cu_handle_type type) {
     vr_cu_result answer;
     if (shim_strike(29, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_memory *, void *, int) = NULL;
+    vr_cu_result (*real)(vr_cu_memory *, void *, enum vr_cu_handle_type) = NULL;
     void *address = shim_real(29, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;

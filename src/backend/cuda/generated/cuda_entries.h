@@ -117,9 +117,9 @@
     X(cuMemCreate, cuMemCreate, NULL, VR_CU_OPTIONAL, (vr_cu_memory *handle, size_t bytes, const   \
       struct vr_cu_prop *prop, unsigned long long flags))                                          \
     X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, NULL, VR_CU_OPTIONAL, (void      \
-      *shareable, vr_cu_memory handle, int type, unsigned long long flags))                        \
+      *shareable, vr_cu_memory handle, enum vr_cu_handle_type type, unsigned long long flags))     \
     X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, NULL, VR_CU_OPTIONAL,        \
-      (vr_cu_memory *handle, void *shareable, int type))                                           \
+      (vr_cu_memory *handle, void *shareable, enum vr_cu_handle_type type))                        \
     X(cuMemRelease, cuMemRelease, NULL, VR_CU_OPTIONAL, (vr_cu_memory handle))                     \
     X(cuMemMap, cuMemMap, NULL, VR_CU_OPTIONAL, (vr_cu_addr addr, size_t bytes, size_t offset,     \
       vr_cu_memory handle, unsigned long long flags))                                              \
