@@ -44,7 +44,7 @@ _Static_assert(PAGE_WORDS == 64, "one bit of vr_cuda_page.taken per word");
 
 struct vr_cuda_page {
     struct vr_cuda_page *next;
-    unsigned char *memory; /* page_bytes(), locked */
+    unsigned char *memory; /* PAGE_BYTES or, if own, page_bytes(); locked */
     bool own;              /* keeps (4) */
     uint64_t taken;        /* bit i: word i belongs to a queue */
 };
