@@ -5,6 +5,8 @@
  *   cost_probe               runs the probes on a simulated device, for gate.py under callgrind
  *   cost_probe --cold        prints what a cold start takes, from opening a simulated device to the
  *                            first block and its free: operations of the backend
+ *   cost_probe --emptied     prints what a program takes that empties its cache again and again, and
+ *                            what one block of most of the device takes
  *   cost_probe --cold CUDA   the same on the tests' CUDA driver, which lies there: its calls
  *
  * Each probe repeats its operation COUNT times, in rounds of which the last counts: by then
@@ -311,8 +313,13 @@ static uint64_t calls_of(const char *driver) {
     return get()->calls(NULL);
 }
 
-static void print_cold_start(const char *driver) {
+static uint64_t operations(void) {
     vram_memory_info memory = {.size = sizeof memory};
+    check(vram_memory_info_get(device, &memory), "memory");
+    return memory.driver_calls;
+}
+
+static void print_cold_start(const char *driver) {
     vram_addr addr;
     if (driver) {
         check(vram_option_set("cuda_library", driver), "option");
@@ -320,12 +327,39 @@ static void print_cold_start(const char *driver) {
     open_device(driver ? "cuda" : "sim");
     check(vram_alloc(plain, 64 * MIB, queue, &addr), "first block");
     check(vram_free(addr, queue), "first free");
-    check(vram_memory_info_get(device, &memory), "memory");
-    printf("%" PRIu64 "\n", driver ? calls_of(driver) : memory.driver_calls);
+    printf("%" PRIu64 "\n", driver ? calls_of(driver) : operations());
+}
+
+/* Each round puts new blocks of 2 to 20 MiB in the place of four of six, and has what is free
+   released. */
+static void print_emptied(void) {
+    enum { ROUNDS = 100, BLOCKS = 6, EACH = 4 };
+    vram_addr blocks[BLOCKS] = {0}, vast;
+    uint64_t random = 1, before;
+    open_device("sim");
+    before = operations();
+    check(vram_alloc(plain, 6 * 1024 * MIB, queue, &vast), "a vast block");
+    check(vram_free(vast, queue), "its free");
+    check(vram_pool_trim(plain, NULL, NULL), "its trim");
+    printf("%" PRIu64, operations() - before);
+    before = operations();
+    for (int i = 0; i < ROUNDS * EACH; i++) {
+        vram_addr *block = &blocks[i % BLOCKS];
+        random = random * UINT64_C(6364136223846793005) + 1;
+        check(*block ? vram_free(*block, queue) : VRAM_OK, "free");
+        check(vram_alloc(plain, 2 * MIB + (random >> 33) % (18 * MIB), queue, block), "block");
+        if (i % EACH == 0) {
+            check(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT), "wait");
+            check(vram_pool_trim(plain, NULL, NULL), "trim");
+        }
+    }
+    printf(" %" PRIu64 "\n", operations() - before);
 }
 
 int main(int argc, char **argv) {
-    if (argc > 1 && strcmp(argv[1], "--cold") == 0) {
+    if (argc > 1 && strcmp(argv[1], "--emptied") == 0) {
+        print_emptied();
+    } else if (argc > 1 && strcmp(argv[1], "--cold") == 0) {
         print_cold_start(argc > 2 ? argv[2] : NULL);
     } else {
         open_device("sim");

@@ -6,7 +6,7 @@ No clock is read, so neither the machine nor its load matters.
 
   calls          Driver calls of the six traces in four passes on the simulated clock, memory held over memory asked
                  for after one pass and after four, and after 25 passes of one trace on a device that lags, and the
-                 calls of a cold start. They are the same on every machine; 3 % more calls fail, and so does a ratio
+                 calls of a cold start, of a vast block and of a program that empties its cache. They are the same on every machine; 3 % more calls fail, and so does a ratio
                  that is 0.002 larger.
   instructions   What callgrind counts for a hit, a free, a miss, a tagged and a tracked pair, and pairs in bursts, of
                  mixed sizes and freed by another thread, over what it counts for a fixed loop (cost_probe.c). One
@@ -81,6 +81,9 @@ def count_calls(options, extra):
     one = replay(options, lasting, LASTING_PASSES, "profile=h200,lag=300", extra)[-1]
     figures[f"{LASTING}: ratio after pass {LASTING_PASSES} with a lag"] = round(one["ratio"], 5)
     figures["cold start: operations of a simulated device"] = int(run([options.probe, "--cold"], extra))
+    vast, emptied = run([options.probe, "--emptied"], extra).split()
+    figures["a block of 6 GiB: operations of a simulated device"] = int(vast)
+    figures["a cache that is emptied: operations of a simulated device"] = int(emptied)
     if options.cuda:
         figures["cold start: calls of CUDA"] = int(run([options.probe, "--cold", options.cuda], extra))
     return figures

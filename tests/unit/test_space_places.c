@@ -215,7 +215,7 @@ static const struct {
      .slack_ppm = 20000,
      .share_ppm = 80000},
     {.name = "vmm, alias",
-     .digest = UINT64_C(0x6D49C00E742913C6),
+     .digest = UINT64_C(0xA3B12C7A76778DB2),
      .mode = VR_SPACE_VMM,
      .alias = true,
      .slack_ppm = 20000,

@@ -111,6 +111,7 @@ struct vr_space {
     uint32_t renewal_wait;  /* requests until stamps are examined for a renewal again */
     uint64_t excess_bytes; /* held beyond the need when the space became aged; the slack at least */
     uint64_t renewed_bytes; /* released by a renewal and not created again yet */
+    uint64_t trimmed_bytes; /* released by trims and not created again yet: supply.c */
     uint64_t most_blocks;   /* highest number of blocks that aging.c has seen */
     uint32_t open_plans;
     uint64_t changes;  /* vr_space_changes */

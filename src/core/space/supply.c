@@ -33,6 +33,8 @@ enum {
     END_PART = 2,       /* part of the distance to the nearer end of the window */
     RECREATE_LEAST = 2, /* granules of a recreated handle, at least, */
     RECREATE_MOST = 16, /* and at most */
+    TRIMMED_MOST = 8,   /* the same, of a handle that replaces trimmed memory */
+    WINDOW_PART = 256,  /* part of the window: a handle created by growth, at least */
     VAST_PART = 2,      /* a window of VAST_BYTES and half of all that is needed is vast, */
     VAST_MOST = 4,      /* and its handles may grow to so many granules towards its middle */
     GIANT_PART = 50     /* growth past the aim by > 1/50 of the need may use the extra budget */
@@ -236,6 +238,10 @@ static uint64_t growth_bytes(const struct vr_space *space, uint64_t granules) {
  * that they use is stuck. Blocks of a run are freed together and leave less stuck, so their handles
  * are larger. In a vast window, handles are coarse from the start: while the device is far behind
  * the host nothing can be recreated, and the first handles are moved each time.
+ *
+ * Memory that the program has trimmed is created again in one handle a block where that is not too
+ * large: a program that empties its cache again and again waits for the driver each time, and a
+ * handle of 16 MiB takes as long as one of 2 MiB.
  */
 static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t rest,
                              bool recreated) {
@@ -245,6 +251,14 @@ static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t 
     uint64_t least = growth_bytes(space, GROW_LEAST);
     if (space->config.direct) {
         return rest; /* one handle for a block: a driver takes its time for each */
+    }
+    if (!recreated) {
+        bytes = vr_larger(bytes, supply->window_bytes / WINDOW_PART);
+        most = vr_larger(most, bytes);
+        if (space->trimmed_bytes) {
+            return vr_smaller(rest,
+                              vr_larger(vr_granule_down(space, bytes), TRIMMED_MOST * granule));
+        }
     }
     if (recreated) {
         bytes = graded_bytes(supply, at);
@@ -284,6 +298,9 @@ static vram_status piece_create(struct supply *supply, struct vr_block *target, 
     if (growth && space->renewed_bytes) { /* replaces what a renewal released, see aging.h (7) */
         space->renewed_bytes -= vr_smaller(bytes, space->renewed_bytes);
         growth = false;
+    }
+    if (growth) {
+        space->trimmed_bytes -= vr_smaller(bytes, space->trimmed_bytes);
     }
     item->growth = growth;
     supply->grows = supply->grows || growth;
@@ -488,9 +505,12 @@ vram_status vr_plan_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_
     }
     struct supply supply = {
         .space = space, .plan = plan, .extra_budget_ns = space->extra_budget_ns};
-    uint64_t need = bytes_beyond(supply_held(&supply), keep_bytes);
+    uint64_t need = bytes_beyond(supply_held(&supply), keep_bytes), all = need;
     vram_status status = supply_take(&supply, &need, NULL);
     supply.budget_ns = space->budget_ns; /* a trim is not charged to the time budget */
+    if (!keep_bytes) { /* the program's: memory that is short is trimmed by what is needed */
+        space->trimmed_bytes += all - need;
+    }
     if (status != VRAM_OK || plan->item_count) {
         return supply_end(&supply, status, out);
     }
