@@ -35,7 +35,7 @@ def shared_bytes(vt):
 # ------------------------------------------------------------------------------- the receiver
 
 def receive(orders, answers):
-    """Answers each order. Nothing here enables vram.torch: the first tensor does."""
+    """Answers each order. Nothing here enables vram.torch: the environment does."""
     import torch
     kept = []
     while True:
