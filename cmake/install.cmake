@@ -121,6 +121,8 @@ endif()
 if(VRAM_DEB)
     install(DIRECTORY bindings/python/vram DESTINATION lib/python3/dist-packages COMPONENT python
             PATTERN __pycache__ EXCLUDE PATTERN native EXCLUDE)
+    install(FILES bindings/python/vram_autoload.py DESTINATION lib/python3/dist-packages COMPONENT python)
+    install(DIRECTORY bindings/python/vram.egg-info DESTINATION lib/python3/dist-packages COMPONENT python)
     install(TARGETS vram_cupy LIBRARY DESTINATION lib/python3/dist-packages/vram/native COMPONENT python)
 endif()
 

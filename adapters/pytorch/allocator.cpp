@@ -79,11 +79,11 @@ Heap *Allocator::make_heap(int device) {
     if (secure_getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) {
         vram_option_set("pool", "off");
     }
-    if (sharing && secure_getenv("VRAM_EXPORTABLE") == nullptr) {
+    if (sharing_ && secure_getenv("VRAM_EXPORTABLE") == nullptr) {
         vram_option_set("exportable", "on"); /* nobody says beforehand what will be sent */
     }
     HeapOptions heap_options;
-    heap_options.moving = moving;
+    heap_options.moving = moving_;
     heap_options.synchronize = [device] { synchronize_device(device); };
     heap_options.reclaim = run_free_callbacks;
     heap_options.releasing = [this](uintptr_t segment) { exported_.freed(segment); };
@@ -113,6 +113,25 @@ Heap &Allocator::heap(int device) {
         }
     }
     return *heap;
+}
+
+bool Allocator::used() {
+    for (int device = 0; device < DEVICES_MAX; device++) {
+        if (heap_if_made(device) != nullptr) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool Allocator::choose(bool moving, bool sharing) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    if (used() && (moving != moving_ || sharing != sharing_)) {
+        return false;
+    }
+    moving_ = moving;
+    sharing_ = sharing;
+    return true;
 }
 
 void Allocator::init(int device_count) {

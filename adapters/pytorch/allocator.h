@@ -29,8 +29,9 @@ class Allocator final : public cca::CUDAAllocator {
     /* The one of the process; made by the first call and never destroyed. */
     static Allocator &get();
 
-    bool moving = true;  /* set before the first allocation, and so is this: */
-    bool sharing = true; /* other processes may open the memory */
+    /* Before the first allocation; false after it if something would change. */
+    bool choose(bool moving, bool sharing);
+    bool used(); /* whether there is a heap */
 
     /* ---- c10::Allocator */
     c10::DataPtr allocate(size_t size) override;
@@ -173,7 +174,9 @@ class Allocator final : public cca::CUDAAllocator {
     void pool_segments(Heap &heap, std::vector<TorchSegmentInfo> *segments);
     void private_segments(Heap &heap, PrivatePool &pool, std::vector<TorchSegmentInfo> *segments);
 
-    std::mutex mutex_; /* of making heaps, and of the observers */
+    std::mutex mutex_;    /* of making heaps, of options, and of the observers */
+    bool moving_ = true;  /* memory comes in handles that may move, else in segments */
+    bool sharing_ = true; /* other processes may open it */
     std::atomic<Heap *> heaps_[DEVICES_MAX] = {};
     std::atomic<int> device_count_{0};
     std::atomic<bool> enabled_{true};

@@ -122,21 +122,41 @@ const char *vram_torch_built_for(void) {
     return VERSION_TEXT(TORCH_VERSION_MAJOR) "." VERSION_TEXT(TORCH_VERSION_MINOR);
 }
 
+const char *vram_torch_class(void) {
+    return VRAM_TORCH_CLASS;
+}
+
 const char *vram_torch_error(void) {
     return error_text().c_str();
 }
 
+static std::atomic<cca::CUDAAllocator *> allocator_before{nullptr};
+
 int vram_torch_enable(int moving, int sharing) {
     return guarded([=] {
         Allocator &allocator = Allocator::get();
-        if (cca::allocator.load() == &allocator) {
-            return fail_with("vram.torch is enabled already");
+        if (!allocator.choose(moving != 0, sharing != 0)) {
+            return fail_with("memory was allocated with other options already");
         }
-        allocator.moving = moving != 0;
-        allocator.sharing = sharing != 0;
+        if (cca::allocator.load() == &allocator) {
+            return 0;
+        }
+        cca::CUDAAllocator *before = cca::allocator.load();
         /* Not owned: the allocator outlives everything. Throws if PyTorch's own is in use. */
         std::shared_ptr<cca::CUDAAllocator> shared(&allocator, [](cca::CUDAAllocator *) {});
         torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(shared);
+        allocator_before.store(before);
+        return 0;
+    });
+}
+
+int vram_torch_disable(void) {
+    return guarded([] {
+        Allocator &allocator = Allocator::get();
+        if (cca::allocator.load() != &allocator || allocator.used()) {
+            return fail_with("PyTorch does not use this allocator, or has memory from it");
+        }
+        cca::allocator.store(allocator_before.load());
         return 0;
     });
 }

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define VRAM_TORCH_ABI 2 /* changes with these declarations */
+#define VRAM_TORCH_ABI 3 /* changes with these declarations */
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,14 +19,19 @@ extern "C" {
 /* VRAM_TORCH_ABI of the library, and the version of PyTorch that it was compiled for, "2.11". */
 VRAM_TORCH_API int vram_torch_abi(void);
 VRAM_TORCH_API const char *vram_torch_built_for(void);
+/* Names the class that it implements, as bindings/python/vram/torch/extension.py's class_of(). */
+VRAM_TORCH_API const char *vram_torch_class(void);
 
 /* The text of the last failure on this thread; "" before the first. */
 VRAM_TORCH_API const char *vram_torch_error(void);
 
-/* Makes the allocator PyTorch's, before its own was initialized. `moving` 0: memory in whole
+/* Makes the allocator PyTorch's, before its own was initialized, or changes the options of one that
+   is, before memory was allocated. `moving` 0: memory in whole
    segments of the driver, which other libraries may register. `sharing` 0: tensors are not sent to
    other processes, and memory is taken from the driver without that ability. */
 VRAM_TORCH_API int vram_torch_enable(int moving, int sharing);
+/* PyTorch has the allocator again that it had before, if no memory was allocated. */
+VRAM_TORCH_API int vram_torch_disable(void);
 /* Whether this allocator is PyTorch's now. */
 VRAM_TORCH_API int vram_torch_enabled(void);
 

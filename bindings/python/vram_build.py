@@ -25,6 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
 PACKAGE = os.path.join(HERE, "vram")
 NATIVE = ("libvram.0.dylib" if sys.platform == "darwin" else "libvram.so.0", "vram")
+AUTOLOAD = "vram_autoload.py"  # beside the package, whose import loads the library
 WHEN = (1980, 1, 1, 0, 0, 0)  # of every file: the same sources make the same wheel
 
 
@@ -63,7 +64,7 @@ def _information(settings):
     with open(os.path.join(ROOT, "LICENSE"), encoding="utf-8") as file:
         licence = file.read()
     return {"METADATA": _metadata(), "WHEEL": _wheel_file(settings), "LICENSE": licence,
-            "entry_points.txt": "[console_scripts]\nvram = vram.__main__:main\n"}
+            "entry_points.txt": _read(os.path.join(HERE, "vram.egg-info", "entry_points.txt")).decode()}
 
 
 def _sources():
@@ -74,6 +75,7 @@ def _sources():
             path = os.path.join(folder, name)
             if not name.endswith((".pyc", ".pyo")):
                 yield path, os.path.relpath(path, HERE)
+    yield os.path.join(HERE, AUTOLOAD), AUTOLOAD
     yield from _adapter_sources()
 
 

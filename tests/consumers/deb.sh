@@ -115,6 +115,8 @@ import vram
 with vram.Context(backends='host') as context, context.device() as device, device.pool() as pool:
     pool.free(pool.alloc('1MiB'))
 assert vram.__file__.startswith('$root'), vram.__file__
+from importlib.metadata import distribution
+assert [each for each in distribution('vram').entry_points if each.group == 'torch.backends'][0].load()
 import vram.cupy
 assert vram.cupy._c_functions() is not None"
 echo "ok: the package for Python"

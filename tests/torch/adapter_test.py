@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_observer", "mem_pool", "graph_memory",
-         "hardened", "late_and_twice", "nobody_replaces_it", "wrong_extension", "inputs", "external_streams",
+         "hardened", "late_and_twice", "autoload", "children", "nobody_replaces_it", "wrong_extension", "inputs", "external_streams",
          "expandable", "fork", "tags_here", "sleep_here", "saver", "sending",
          "sending_lifetime", "sending_off", "sending_in_namespaces", "nested_pools",
          "pools_of_threads", "pools_share_the_limit", "settings", "history_stacks", "fuzz", "vllm_backend",
@@ -80,12 +80,42 @@ def hardened():
 def late_and_twice():
     h = items()
     torch, vt = h.start()
-    h.raises(vt.VramTorchError, vt.enable, "enabled already")
+    for _ in range(2):  # until the first tensor
+        vt.enable(moving="off")
+        vt.enable(moving="on")
+    x = torch.empty(1000, device="cuda")
+    vt.enable()
+    vt.enable(moving="on")
+    h.raises(vt.VramTorchError, lambda: vt.enable(moving="off"), "memory was allocated with other options already")
+    del x
     code = ("import torch, vram.torch\ntorch.cuda.init()\ntry:\n  vram.torch.enable()\n"
             "except vram.torch.VramTorchError as e:\n  print(e)")
-    said = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout.decode()
-    h.expect("too late" in said, said)
-    return said.strip()[:60]
+    said = told(code, drop=("VRAM_TORCH",))  # enable() has set it
+    h.expect("too late" in said[1][-1], str(said))
+    return said[1][-1][:60]
+
+
+def autoload():
+    """VRAM_TORCH: no context, no thread, and a process that is forked then uses CUDA. A word that is unknown, and a
+    PyTorch that says it has no loading of entry points, leave PyTorch as it is."""
+    h = items()
+    code = ("import os, sys, torch\nprint(torch.cuda.get_allocator_backend(), torch.cuda.is_initialized(),"
+            " len(os.listdir('/proc/self/task')), 'vram' in sys.modules)\n"
+            "child = os.fork()\nif child == 0:\n  x = torch.empty(1000, device='cuda')\n"
+            "  os._exit(7 + (torch.cuda.memory_allocated() == 4096))\n"
+            "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), os.environ.get('VRAM_TORCH'))")
+    plain = told(code, drop=("VRAM_TORCH",))
+    h.expect(plain[0] == 0 and plain[1][0].startswith("native False") and plain[1][0].endswith("False"), str(plain))
+    said = told(code, VRAM_TORCH="1")
+    h.expect(said == (0, [plain[1][0].replace("native", "vram")[:-5] + "True", "8 1"]), str((plain, said)))
+    h.expect(told(code, VRAM_TORCH="1", TORCH_DEVICE_BACKEND_AUTOLOAD="0")[1][0] == plain[1][0], "turned off")
+    said = told(code, VRAM_TORCH="tru")
+    h.expect(said[0] == 0 and said[1][0].startswith("vram.torch: VRAM_TORCH=tru: ") and said[1][1].startswith("native"),
+             str(said))
+    said = told(code, VRAM_TORCH="require,tru")
+    h.expect(said[0] == 1 and "RuntimeError: VRAM_TORCH=require,tru: 'tru' is unknown; set it to 1, or to a list of "
+             "require, moving=off and sharing=off, or to 0" in said[1], str(said))
+    return "enabled, or one line"
 
 
 def nobody_replaces_it():
@@ -364,6 +394,9 @@ def main_module():
         said = run(*words)
         h.expect(said[0] == 2 and text in said[2], str(said))
     h.expect(run("--help")[0] == 0, "help")
+    said = run("--check")
+    h.expect(said[0] == 0 and said[1].splitlines()[-1] == "allocation, record_stream, statistics, snapshot, free: good",
+             str(said))
     return "exit codes and arguments"
 
 

@@ -35,7 +35,7 @@ def shared_bytes(vt):
 # ------------------------------------------------------------------------------- the receiver
 
 def receive(orders, answers):
-    """Answers each order. Nothing here enables vram.torch: the first tensor does."""
+    """Answers each order. Nothing here enables vram.torch: the environment does."""
     import torch
     kept = []
     while True:
@@ -93,6 +93,54 @@ class Receiver:
         expect(self.process.exitcode == 0, f"the receiver's exit code is {self.process.exitcode}")
 
 
+# One program of all kinds of processes. A spawned one imports it, and uses CUDA before it gets a tensor.
+FAMILY = """
+import os, subprocess, sys
+import torch
+import torch.multiprocessing as processes
+ASK = "import os, torch; print(torch.cuda.get_allocator_backend(), torch.cuda.is_initialized())"
+
+class Answers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 2
+    def __getitem__(self, index):
+        return f"{torch.cuda.get_allocator_backend()} {torch.cuda.is_initialized()}"
+
+def work(tensors, answers):
+    tensor, parameter = tensors.get(), tensors.get()
+    answers.put((torch.cuda.get_allocator_backend(), type(parameter).__name__, tensor.tolist(), parameter.tolist()))
+    answers.get()
+
+if __name__ == "__main__":
+    import vram.torch
+    vram.torch.enable()
+    print("here", torch.cuda.get_allocator_backend(), torch.cuda.is_initialized())
+    for workers in (2, 0):
+        print("data", *torch.utils.data.DataLoader(Answers(), batch_size=None, num_workers=workers))
+    for words in ((), ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1", "--no-python", sys.executable)):
+        said = subprocess.run([sys.executable, *words, "-c", ASK], stdout=subprocess.PIPE, check=True).stdout.decode()
+        print("started", said.strip())
+    context = processes.get_context("spawn")
+    tensors, answers = context.Queue(), context.Queue()
+    child = context.Process(target=work, args=(tensors, answers), daemon=True)
+    child.start()
+    kept = [torch.arange(5.0).cuda(), torch.nn.Parameter(torch.arange(3.0).cuda())]
+    for each in kept:
+        tensors.put(each)
+    print("spawned", *answers.get(timeout=100))
+    answers.put("end")
+    child.join(60)
+elif torch.cuda.is_available():
+    torch.cuda.init()
+"""
+FAMILY_SAYS = """here vram False
+data vram False vram False
+data vram False vram False
+started vram False
+started vram False
+spawned vram Parameter [0.0, 1.0, 2.0, 3.0, 4.0] [0.0, 1.0, 2.0]"""
+
+
 # --------------------------------------------------------------------------------------- items
 
 def exchange(torch, vt, count, executable=None):
@@ -114,6 +162,20 @@ def exchange(torch, vt, count, executable=None):
     expect(torch.cuda.memory_allocated() == 0, f"{torch.cuda.memory_allocated()} bytes are left")
     expect(shared_bytes(vt) == 0, f"{shared_bytes(vt)} bytes are still exported")
     return f"{count} tensors, {sum(sizes) // MIB} MiB, in {shared // MIB} MiB of exported memory"
+
+
+@item(limit=150)
+def children():
+    """enable() holds in processes that are forked, started and spawned, and in torchrun's ranks."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "family.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(FAMILY)
+        done = subprocess.run([sys.executable, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=140,
+                              check=False)
+    said, errors = done.stdout.decode(errors="replace").strip(), done.stderr.decode(errors="replace")
+    expect((done.returncode, said) == (0, FAMILY_SAYS), f"{said}\n{errors[-3000:]}")
+    return "libvram everywhere"
 
 
 @item(limit=150)

@@ -2,6 +2,7 @@
 """vram.torch where there is no PyTorch: what it refuses and says, and how it finds, compiles and checks its adapter.
 tests/torch has the tests with a real one."""
 import ctypes
+import io
 import os
 import shutil
 import subprocess
@@ -13,8 +14,10 @@ import unittest
 import warnings
 from unittest import mock
 
+import vram
+import vram_autoload
 from vram.torch import __main__ as main_module
-from vram.torch import adapter, extension
+from vram.torch import adapter, check, environment, extension
 
 COMPILER = shutil.which("c++") or shutil.which("g++")
 ADAPTER = """
@@ -22,7 +25,13 @@ extern "C" {{
 __attribute__((visibility("default"))) int vram_torch_abi(void) {{ return {abi}; }}
 __attribute__((visibility("default"))) const char *vram_torch_built_for(void) {{ return "{version}"; }}
 __attribute__((visibility("default"))) const char *vram_torch_error(void) {{ return "refused"; }}
-__attribute__((visibility("default"))) int vram_torch_enable(int moving, int) {{ return moving ? 0 : -1; }}
+__attribute__((visibility("default"))) const char *vram_torch_class(void) {{ return "{kind}"; }}
+__attribute__((visibility("default"))) int vram_torch_enabled, vram_torch_moving;
+__attribute__((visibility("default"))) int vram_torch_enable(int moving, int) {{
+    vram_torch_moving = moving;
+    return moving ? (vram_torch_enabled = 1) - 1 : -1;
+}}
+__attribute__((visibility("default"))) int vram_torch_disable(void) {{ vram_torch_enabled = 0; return 0; }}
 }}
 """
 REST = """
@@ -46,9 +55,11 @@ def fake_torch(version="2.11.0+cu130", cuda="13.0", initialized=False, forked=Fa
     torch = types.ModuleType("torch")
     torch.__version__, torch.__file__ = version, os.path.join(tempfile.gettempdir(), "torch", "__init__.py")
     torch.version = types.SimpleNamespace(cuda=cuda, git_version="0")
-    torch._C = types.SimpleNamespace(_GLIBCXX_USE_CXX11_ABI=cxx11)
+    torch._C = types.SimpleNamespace(_GLIBCXX_USE_CXX11_ABI=cxx11, _cuda_isHistoryEnabled=lambda: False)
     torch.cuda = types.SimpleNamespace(is_initialized=lambda: initialized, _is_in_bad_fork=lambda: forked,
-                                       current_device=lambda: 0, device_count=lambda: 1)
+                                       current_device=lambda: 0, device_count=lambda: 1,
+                                       get_allocator_backend=lambda: "vram",
+                                       memory=types.SimpleNamespace(_snapshot=lambda: {"segments": []}))
     torch.device = lambda name: types.SimpleNamespace(type=name.split(":")[0], index=int((name + ":0").split(":")[1]))
     torch.UntypedStorage = type("UntypedStorage", (), {"_share_cuda_": lambda self: (3, "handle", "event", True)})
     torch.multiprocessing = types.ModuleType("torch.multiprocessing")
@@ -64,9 +75,11 @@ class Case(unittest.TestCase):
         patch = mock.patch.dict(os.environ, names)
         patch.start()
         self.addCleanup(patch.stop)
-        for name in ("LIBVRAM_TORCH_EXTENSION", "LIBVRAM_TORCH_PLUGIN", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        for name in ("LIBVRAM_TORCH_EXTENSION", "LIBVRAM_TORCH_PLUGIN", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
+                     "VRAM_TORCH"):
             os.environ.pop(name, None)
         adapter._library = adapter._plugin = None
+        adapter._options.update(moving="on", sharing="on")
         self.addCleanup(setattr, adapter, "_library", None)
 
     def torch(self, **values):
@@ -78,12 +91,12 @@ class Case(unittest.TestCase):
         self.addCleanup(patch.stop)
         return torch
 
-    def made(self, abi=extension.ABI, version="2.11", rest=True):
+    def made(self, abi=extension.ABI, version="2.11", rest=True, kind="1234"):
         """An adapter that only answers."""
         source = os.path.join(self.folder, "adapter.cpp")
         path = os.path.join(self.folder, f"adapter-{abi}-{version}.so")
         with open(source, "w", encoding="utf-8") as file:
-            file.write((ADAPTER + (REST if rest else "")).format(abi=abi, version=version))
+            file.write((ADAPTER + (REST if rest else "")).format(abi=abi, version=version, kind=kind))
         subprocess.run([COMPILER, "-shared", "-fPIC", "-o", path, source], check=True)
         return path
 
@@ -144,8 +157,153 @@ class Refusals(Case):
             self.says("/proc/nothing", adapter.UnsupportedError)
 
 
+class Autoload(Case):
+    """What the end of `import torch` does."""
+
+    def said(self, value):
+        """What torch_imported() writes with this value of VRAM_TORCH."""
+        with mock.patch.dict(os.environ, {"VRAM_TORCH": value}), mock.patch("sys.stderr", io.StringIO()) as errors:
+            vram_autoload.torch_imported()
+            return errors.getvalue()
+
+    def complains(self, value, text):
+        """One line, and an exception where it is required."""
+        said = self.said(value)
+        self.assertRegex(said, f"^vram.torch: VRAM_TORCH={value}: .*{text}.*PyTorch's own allocator\n$")
+        self.assertEqual(said.count("\n"), 1)
+        with self.assertRaisesRegex(RuntimeError, f"VRAM_TORCH={value},require: .*{text}"):
+            self.said(f"{value},require")
+        self.assertFalse(adapter.enabled())
+
+    def test_off(self):
+        with mock.patch.object(adapter, "enable") as enable:
+            for value in ("", "0", "off", " OFF ", "false", "no"):
+                self.assertEqual(self.said(value), "")
+            self.assertFalse(enable.called)
+            for value, options in (("1", {}), ("On", {}), ("require", {}), ("moving=off", {"moving": "off"}),
+                                   ("1, sharing=off,moving=on", {"moving": "on", "sharing": "off"})):
+                self.assertEqual(self.said(value), "")
+                enable.assert_called_with(fallback=False, **options)
+
+    def test_unknown_values(self):
+        self.torch()
+        for value in ("tru", "moving", "moving=perhaps", "1,,1"):
+            self.complains(value, "is unknown; set it to 1")
+
+    def test_no_place_for_it(self):
+        self.torch(cuda=None)
+        self.complains("1", "no CUDA")
+        self.torch(version="2.7.1")
+        self.complains("1", "older than 2.8")
+        self.torch(initialized=True)
+        self.complains("1", "too late: CUDA is initialized")
+        self.torch()
+        with mock.patch.object(adapter, "_enable_plugin") as plugin, \
+                mock.patch.object(extension, "load", side_effect=extension.NoExtension("first\nsecond")):
+            self.complains("1", "first second")
+            self.assertFalse(plugin.called)  # a program that does not know of it may need statistics
+
+    def test_nothing_is_loaded(self):
+        """Without the variable it costs less than a millisecond; the bound is for a busy machine."""
+        code = ("import os, sys, time\nsys.path.insert(0, os.environ['PLACE'])\ntimes = []\n"
+                "for _ in range(5):\n    sys.modules.pop('vram_autoload', None)\n    before = set(sys.modules)\n"
+                "    start = time.perf_counter()\n    import vram_autoload\n    vram_autoload.torch_imported()\n"
+                "    times.append(time.perf_counter() - start)\n"
+                "assert set(sys.modules) - before == {'vram_autoload'}, set(sys.modules) - before\n"
+                "assert min(times) < 0.01, times")
+        place = os.path.dirname(vram_autoload.__file__)
+        subprocess.run([sys.executable, "-I", "-c", code], env=dict(os.environ, PLACE=place), check=True)
+
+    def test_no_library(self):
+        code = "import vram_autoload\nvram_autoload.torch_imported()\nprint('on')"
+        values = dict(os.environ, LIBVRAM_PATH="/nonexistent", VRAM_TORCH="1",
+                      PYTHONPATH=os.path.dirname(vram_autoload.__file__))
+        done = subprocess.run([sys.executable, "-c", code], env=values, capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, "on\n")
+        self.assertRegex(done.stderr, "^vram.torch: VRAM_TORCH=1: libvram was not found.*\n$")
+        self.assertEqual(subprocess.run([sys.executable, "-c", "import os\nos.close(2)\n" + code], env=values,
+                                        stdout=subprocess.PIPE, check=True).stdout, b"on\n")
+
+    def test_entry_points(self):
+        """A checkout has them for what has bindings/python on its path, and pyproject.toml has the same."""
+        from importlib.metadata import distributions
+        place = os.path.dirname(vram_autoload.__file__)
+        found = [each for each in distributions(path=[place]) if each.metadata["Name"] == "vram"]
+        self.assertEqual([each.version for each in found], [vram.__version__])
+        points = {(point.group, point.name, point.value) for point in found[0].entry_points}
+        self.assertIn(("torch.backends", "vram", "vram_autoload:torch_imported"), points)
+        with open(os.path.join(place, "pyproject.toml"), encoding="utf-8") as file:
+            text = file.read()
+        for _, name, value in points:
+            self.assertIn(f'{name} = "{value}"', text)
+
+
 @unittest.skipUnless(COMPILER, "no C++ compiler")
 class Extensions(Case):
+    def test_options(self):
+        """They are passed on to children; a call changes those that it names."""
+        self.torch()
+        os.environ.update(LIBVRAM_TORCH_EXTENSION=self.made(), VRAM_TORCH="Require,sharing=off")
+        vram_autoload.torch_imported()
+        self.assertEqual((adapter._options, os.environ["VRAM_TORCH"]),
+                         ({"moving": "on", "sharing": "off"}, "require,sharing=off"))
+        adapter.enable()
+        self.assertEqual(adapter._options["sharing"], "off")
+        with self.assertRaisesRegex(adapter.VramTorchError, "refused: moving=on, sharing=off, from enable.. or VRAM_TORCH"):
+            adapter.enable(moving="off")
+        adapter.enable(sharing="on")
+        self.assertEqual((adapter._options, os.environ["VRAM_TORCH"]), ({"moving": "on", "sharing": "on"}, "require"))
+        adapter._library, os.environ["VRAM_TORCH"] = None, ""
+        adapter.enable()
+        self.assertEqual(environment.parse(os.environ["VRAM_TORCH"]), {})
+
+    def test_import_calls_enable(self):
+        """The first `import torch` is that of enable(), and calls it."""
+        torch = self.torch()
+        os.environ.update(LIBVRAM_TORCH_EXTENSION=self.made(), VRAM_TORCH="1")
+        calls = []
+
+        def import_torch():
+            calls.append(1)
+            if len(calls) == 1:
+                vram_autoload.torch_imported()
+            return torch
+
+        with mock.patch.object(adapter, "_import_torch", import_torch):
+            thread = threading.Thread(target=adapter.enable, daemon=True)
+            thread.start()
+            thread.join(20)
+        self.assertFalse(thread.is_alive(), "enable() waits for itself")
+        self.assertTrue(adapter.enabled())
+
+    def test_pytorch_that_does_not_fit(self):
+        """PyTorch's own code gets other answers than the adapter's: PyTorch has its own allocator again."""
+        torch = self.torch()
+        path = os.environ["LIBVRAM_TORCH_EXTENSION"] = self.made()
+        for change in ({"get_allocator_backend": lambda: "native"},
+                       {"memory": types.SimpleNamespace(_snapshot=lambda: {"segments": [1]})},
+                       {"memory": types.SimpleNamespace()}):
+            with mock.patch.multiple(torch.cuda, **change), \
+                    self.assertRaisesRegex(adapter.UnsupportedError, "does not fit PyTorch 2.11"):
+                adapter.enable()
+            self.assertFalse(adapter.enabled() or "VRAM_TORCH" in os.environ)
+            self.assertEqual(ctypes.c_int.in_dll(ctypes.CDLL(path), "vram_torch_enabled").value, 0)
+
+    def test_another_class(self):
+        """A PyTorch of the same number whose allocator is declared otherwise takes no adapter but its own."""
+        torch = self.torch()
+        torch.__file__ = os.path.join(self.folder, "torch", "__init__.py")
+        header = os.path.join(extension.include_folder(torch), extension.CLASS_HEADERS[-1])
+        os.makedirs(os.path.dirname(header))
+        with open(header, "w", encoding="utf-8") as file:
+            file.write("struct Allocator {};\n")
+        os.environ["LIBVRAM_TORCH_EXTENSION"] = self.made(kind=extension.class_of(extension.include_folder(torch)))
+        self.assertEqual(extension.load(torch).vram_torch_abi(), extension.ABI)
+        with open(header, "a", encoding="utf-8") as file:
+            file.write("struct Another {};\n")
+        with self.assertRaisesRegex(extension.WrongFile, "has another class"):
+            extension.load(torch)
+
     def test_enabled_once(self):
         self.torch()
         os.environ["LIBVRAM_TORCH_EXTENSION"] = self.made()
@@ -155,8 +313,7 @@ class Extensions(Case):
             adapter.enable()
         self.assertEqual(sum("expandable_segments" in str(each.message) for each in seen), 1)
         self.assertEqual(adapter.mode(), "extension")
-        with self.assertRaisesRegex(adapter.VramTorchError, "already"):
-            adapter.enable()
+        adapter.enable()
         self.assertEqual(adapter.tag_bytes("x"), {"used": 1, "peak": 2})
         self.assertEqual(adapter.stats(), {})
         adapter.wake()
@@ -263,7 +420,7 @@ class Extensions(Case):
             os.makedirs(os.path.join(sources, name))
         path = os.path.join(sources, "pytorch", "allocator.cpp")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(ADAPTER.format(abi=extension.ABI, version="2.11"))
+            file.write(ADAPTER.format(abi=extension.ABI, version="2.11", kind=""))
         folders = [os.path.join(sources, "pytorch"), os.path.join(sources, "include")]
         compile_all = extension.compile_all
 
@@ -315,6 +472,17 @@ class Commands(Case):
             sys.argv, sys.path[:] = arguments, place
         self.assertEqual(caught.exception.code, 7)
         enable.assert_called_once_with(moving="off")
+
+    def test_check(self):
+        """Each step has its line, and one that fails is the exit code."""
+        self.torch(cuda=None)
+        os.environ.update(VRAM_TORCH="tru", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+        said = dict(check.steps())
+        self.assertRegex(said["VRAM_TORCH=tru"], "unknown")
+        self.assertRegex(said["TORCH_DEVICE_BACKEND_AUTOLOAD=0"], "no effect")
+        self.assertEqual(said["entry point in the group torch.backends"], "")
+        self.assertRegex(said["enable()"], "no CUDA")
+        self.assertEqual(self.run_main("--check"), 1)
 
 
 class Places(Case):

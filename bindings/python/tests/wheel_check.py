@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """wheel_check.py BUILD | --sdist: makes the wheel of what lies in BUILD, or of a source distribution, which is
-compiled; installs it into a fresh virtual environment without a network, uses the package there, and removes it. Exit
-code 77 where Python has no venv or no pip of its own."""
+compiled; installs it into a fresh virtual environment without a network, uses the package there, and removes it. The
+same in place (pip install -e), as far as PyTorch's entry point goes. Exit code 77 where Python has no venv or no pip of its own."""
 import os
 import subprocess
 import sys
@@ -27,6 +27,15 @@ assert vram.replay(generate="steady,steps=1", memory="8G")["schema"] == "vram.re
 print(vram.__version__)
 """
 
+# As PyTorch does at the end of its import; here there is no PyTorch, of which one line tells.
+ENTRY = """
+from importlib.metadata import entry_points
+points = entry_points()
+points = points.select(group="torch.backends") if hasattr(points, "select") else points["torch.backends"]
+for point in points:
+    point.load()()
+"""
+
 
 def say(command, **variables):
     """What a command writes; it must succeed. No variable of the library's, and no pip configuration, reaches it."""
@@ -36,7 +45,14 @@ def say(command, **variables):
     run = subprocess.run(command, capture_output=True, text=True, env=environment)
     if run.returncode != 0:
         raise SystemExit(f"{command} ended with {run.returncode}:\n{run.stdout}{run.stderr}")
-    return run.stdout
+    return run.stdout + (run.stderr if command[-1] == ENTRY else "")
+
+
+def check_entry(python, text, **variables):
+    """The entry point says `text` with VRAM_TORCH, and nothing without."""
+    assert say([python, "-c", ENTRY], **variables) == "", "something is loaded without VRAM_TORCH"
+    told = say([python, "-c", ENTRY], VRAM_TORCH="1", **variables)
+    assert told.startswith("vram.torch: VRAM_TORCH=1: ") and text in told and told.count("\n") == 1, told
 
 
 def check_wheel(path, version, adapters=()):
@@ -96,6 +112,10 @@ def main():
         say(pip_there + ["install", "--no-index", "--no-deps", wheel])
         assert say([python, "-c", PROGRAM], PLACE=place).strip() == version
         assert version in say([os.path.join(place, "bin", "vram"), "--version"])
+        check_entry(python, "PyTorch cannot be imported")
+        say(pip_there + ["uninstall", "-y", "vram"])
+        say(pip_there + ["install", "--no-index", "--no-build-isolation", "--no-deps", "-e", HERE])
+        check_entry(python, "libvram was not found", LIBVRAM_PATH=os.path.join(work, "nothing.so"))
         say(pip_there + ["uninstall", "-y", "vram"])
         left = [os.path.join(folder, name) for folder, _, names in os.walk(place) for name in names
                 if "vram" in os.path.join(folder, name)[len(place):]]

@@ -4,7 +4,7 @@
     import vram.torch
     vram.torch.enable()            # before the first CUDA tensor
 
-or, without a change of the program, `python -m vram.torch train.py ARGS`. Everything in torch.cuda.memory works as
+or, without a change of the program, `VRAM_TORCH=1 python train.py`. Everything in torch.cuda.memory works as
 before; docs/pytorch.md has a table. Beyond that:
 
     with vram.torch.tag("activations"):        # blocks under a tag, with a quota and statistics

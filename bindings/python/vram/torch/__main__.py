@@ -2,7 +2,8 @@
 """python -m vram.torch [--moving on|off] [--report] SCRIPT ARGS | -m MODULE ARGS: runs a program with vram.torch enabled.
 
     python -m vram.torch train.py --epochs 3
-    python -m vram.torch -m torch.distributed.run train.py
+    python -m vram.torch -m torch.distributed.run train.py     in its ranks, too
+    python -m vram.torch --check                               whether it works here, and whether VRAM_TORCH does
 """
 import os
 import runpy
@@ -23,8 +24,17 @@ def _print_report():
         print(f"vram.torch: no report: {error}", file=sys.stderr)
 
 
+def _check():
+    from . import check
+    failed = False
+    for name, wrong in check.steps():
+        print(f"{name}: {wrong or 'good'}")
+        failed = failed or bool(wrong)
+    return 1 if failed else 0
+
+
 def main(arguments):
-    moving, wants_report = "on", False
+    moving, wants_report = None, False
     while arguments and arguments[0].startswith("--"):
         option = arguments.pop(0)
         if option == "--moving" and arguments:
@@ -33,12 +43,14 @@ def main(arguments):
             moving = option.split("=", 1)[1]
         elif option == "--report":
             wants_report = True
+        elif option == "--check":
+            return _check()
         elif option == "--help":
             print(__doc__.strip())
             return 0
         else:
             return _usage(f"unknown option {option}")
-    if moving not in ("on", "off"):
+    if moving not in (None, "on", "off"):
         return _usage(f"--moving is on or off, not {moving}")
     if not arguments:
         return _usage("no program given")

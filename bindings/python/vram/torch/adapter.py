@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, Optional, Union
 
 from contextlib import contextmanager
 
-from . import extension
+from . import environment, extension
 
 CONTENTS = {"drop": 0, "host": 1, "pinned": 2}
 STATS = ("peak_requested_bytes", "peak_reserved_bytes", "requested_bytes", "reserved_bytes", "allocs", "hits",
@@ -29,6 +29,7 @@ class UnsupportedError(VramTorchError):
 _lock = threading.Lock()
 _library: Optional[ctypes.CDLL] = None  # the extension, once it is PyTorch's allocator
 _plugin: Any = None                     # the C plug-in, where there is no extension
+_options = {"moving": "on", "sharing": "on"}  # of the extension
 
 
 def _import_torch() -> Any:
@@ -64,41 +65,75 @@ def _warn_of_settings() -> None:
             return
 
 
-def enable(moving: str = "on", fallback: bool = True, sharing: str = "on") -> None:
-    """Makes libvram PyTorch's CUDA allocator, for the rest of this process.
+def enable(moving: Optional[str] = None, fallback: bool = True, sharing: Optional[str] = None) -> None:
+    """Makes libvram PyTorch's CUDA allocator, for the rest of this process and in the processes that it starts, which
+    find the options in VRAM_TORCH (vram.torch.environment).
 
-    Call it before the first CUDA tensor. moving="off" takes memory in whole segments of the driver that never move or
-    shrink in place, for programs whose libraries register memory (NCCL user buffers, RDMA); it needs more memory, and
-    sleep() is not available. The first call on a machine may compile the adapter for the installed PyTorch, which takes
+    Call it before the first CUDA tensor. A second call changes the options that it names; after the first allocation
+    that is a VramTorchError. What no call names is "on". moving="off" takes memory in whole segments of the driver that
+    never move or shrink in place, for programs whose libraries register memory (NCCL user buffers, RDMA); it needs more
+    memory, and sleep() is not available. The first call on a machine may compile the adapter for the installed PyTorch, which takes
     about half a minute; later ones find it. Without a compiler, and if `fallback` is true, a smaller adapter is used
     that has no statistics in torch.cuda (mode() says "plugin"). sharing="off" takes memory from the driver that other
     processes cannot open: CUDA tensors cannot be sent with torch.multiprocessing then.
     """
     global _library
-    for name, value in (("moving", moving), ("sharing", sharing)):
+    given = {name: value for name, value in (("moving", moving), ("sharing", sharing)) if value is not None}
+    for name, value in given.items():
         if value not in ("on", "off"):
             raise ValueError(f"{name} is 'on' or 'off', not {value!r}")
+    torch = _import_torch()  # without the lock: at its end it may call this function, because of VRAM_TORCH
     with _lock:
-        if _library is not None or _plugin is not None:
-            raise VramTorchError("vram.torch is enabled already")
-        torch = _import_torch()
-        _check_torch(torch)
-        _warn_of_settings()
-        try:
-            library = extension.load(torch)
-        except extension.WrongFile as error:
-            raise VramTorchError(str(error)) from error
-        except extension.NoExtension as error:
-            if not fallback:
-                raise UnsupportedError(str(error)) from error
-            _enable_plugin(torch, error)
-            return
-        _prepare(library)
-        if library.vram_torch_enable(moving == "on", sharing == "on") != 0:
-            raise VramTorchError(library.vram_torch_error().decode(errors="replace"))
-        _library = library
-        from . import process_sharing  # it imports torch.multiprocessing
-        process_sharing.install()
+        if _plugin is not None:
+            return  # it has no options
+        if _library is None:
+            _check_torch(torch)
+            _warn_of_settings()
+            try:
+                library = extension.load(torch)
+            except extension.WrongFile as error:
+                raise VramTorchError(str(error)) from error
+            except extension.NoExtension as error:
+                if not fallback:
+                    raise UnsupportedError(str(error)) from error
+                _enable_plugin(torch, error)
+                return
+            _prepare(library)
+            _choose(library, given)
+            _self_test(torch, library)
+            _library = library
+            from . import process_sharing  # it imports torch.multiprocessing
+            process_sharing.install()
+        else:
+            _choose(_library, given)
+        environment.pass_on(_options)
+
+
+def _choose(library: ctypes.CDLL, given: Dict[str, str]) -> None:
+    """Makes it PyTorch's allocator with these options, or gives it other ones."""
+    options = dict(_options, **given)
+    if library.vram_torch_enable(options["moving"] == "on", options["sharing"] == "on") != 0:
+        text = library.vram_torch_error().decode(errors="replace")
+        if _library is not None:
+            text += (f": {', '.join(f'{name}={value}' for name, value in _options.items())}, from enable() or "
+                     f"{environment.NAME}. Choose before the first CUDA tensor")
+        raise VramTorchError(text)
+    _options.update(options)
+
+
+def _self_test(torch: Any, library: ctypes.CDLL) -> None:
+    """PyTorch's own code asks the adapter, whose class is internal to PyTorch. A question that concerns a device would
+    make a CUDA context here, which no later fork survives, and on the wrong device: the program may choose another.
+    That is what `python -m vram.torch --check` is for."""
+    try:
+        said = (torch.cuda.get_allocator_backend(), torch._C._cuda_isHistoryEnabled(),
+                torch.cuda.memory._snapshot()["segments"])
+    except Exception as error:
+        said = (error,)
+    if said != ("vram", False, []):
+        library.vram_torch_disable()
+        raise UnsupportedError(f"the adapter {library._name} does not fit PyTorch {torch.__version__}: asked for its name, "
+                               f"history and segments it says {said}")
 
 
 def _prepare(library: ctypes.CDLL) -> None:

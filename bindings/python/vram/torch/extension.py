@@ -21,8 +21,11 @@ from typing import Any, List, Optional
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", "..", "..", ".."))
-ABI = 2  # VRAM_TORCH_ABI of adapters/pytorch/control.h
+ABI = 3  # VRAM_TORCH_ABI of adapters/pytorch/control.h
 COMPILE_SECONDS = 600
+# What declares the class that the adapter implements. A nightly or a vendor's PyTorch may differ in them from the release
+# of its number.
+CLASS_HEADERS = ("c10/core/Allocator.h", "c10/core/CachingDeviceAllocator.h", "c10/cuda/CUDACachingAllocator.h")
 # As cmake/flags.cmake has it; every compiler that knows C++20 knows these. A C library that cannot check at level 3
 # does so at level 2.
 HARDENED = ["-fstack-protector-strong", "-fstack-clash-protection", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"] + {
@@ -92,6 +95,22 @@ def minor_version(torch: Any) -> str:
     return ".".join(torch.__version__.split("+")[0].split(".")[:2])
 
 
+def include_folder(torch: Any) -> str:
+    return os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "include")
+
+
+def class_of(torch_include: str) -> str:
+    """Names the class of allocators in a PyTorch; "" without its headers."""
+    digest, found = hashlib.sha256(), False
+    for name in CLASS_HEADERS:
+        path = os.path.join(torch_include, name)
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                digest.update(name.encode() + file.read())
+            found = True
+    return digest.hexdigest()[:16] if found else ""
+
+
 # ------------------------------------------------------------------------------------ loading
 
 def load(torch: Any) -> ctypes.CDLL:
@@ -122,7 +141,7 @@ def load(torch: Any) -> ctypes.CDLL:
 def _open(path: str, torch: Any, base: ctypes.CDLL) -> ctypes.CDLL:
     library = ctypes.CDLL(path)
     try:
-        library.vram_torch_built_for.restype = ctypes.c_char_p
+        library.vram_torch_built_for.restype = library.vram_torch_class.restype = ctypes.c_char_p
         have = library.vram_torch_abi()
     except AttributeError as error:
         raise NoExtension(f"it is another library: {error}") from error
@@ -132,6 +151,10 @@ def _open(path: str, torch: Any, base: ctypes.CDLL) -> ctypes.CDLL:
     built_for = library.vram_torch_built_for().decode()
     if built_for != minor_version(torch):
         raise NoExtension(f"it was compiled for PyTorch {built_for}, this is {torch.__version__}")
+    here = class_of(include_folder(torch))
+    if here and here != library.vram_torch_class().decode():
+        raise NoExtension(f"it was compiled for another PyTorch {built_for} than this {torch.__version__}, whose allocator "
+                          "has another class")
     return library
 
 
@@ -176,6 +199,8 @@ def compile_once(torch: Any) -> str:
     with open(final + ".lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # ends with the process, whatever happens to it
         if not os.path.exists(final):
+            print(f"vram.torch: compiling the adapter for PyTorch {minor_version(torch)}: about half a minute, once",
+                  file=sys.stderr, flush=True)
             _compile(torch, folders, compiler, final)
     return final
 
@@ -183,6 +208,7 @@ def compile_once(torch: Any) -> str:
 def flags_for(folders: List[str], torch_include: str, cxx11_abi: bool) -> List[str]:
     return HARDENED + [
             "-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", f"-D_GLIBCXX_USE_CXX11_ABI={int(cxx11_abi)}",
+            f'-DVRAM_TORCH_CLASS="{class_of(torch_include)}"',
             "-I" + os.path.join(folders[0], "cuda"), "-I" + folders[1], "-isystem", torch_include,
             "-isystem", os.path.join(torch_include, "torch", "csrc", "api", "include")]
 
@@ -209,12 +235,12 @@ def compile_all(compiler: str, flags: List[str], sources: List[str], scratch: st
 
 
 def _compile(torch: Any, folders: List[str], compiler: str, final: str) -> None:
-    home = os.path.dirname(os.path.abspath(torch.__file__))
-    flags = flags_for(folders, os.path.join(home, "include"), torch._C._GLIBCXX_USE_CXX11_ABI)
+    flags = flags_for(folders, include_folder(torch), torch._C._GLIBCXX_USE_CXX11_ABI)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(final)) as scratch:
         objects = compile_all(compiler, flags, source_files(folders[0]), scratch)
         made = os.path.join(scratch, "adapter.so")
-        run([compiler, "-shared", "-o", made] + objects + link_flags(os.path.join(home, "lib"), library_path()))
+        run([compiler, "-shared", "-o", made] + objects + link_flags(
+            os.path.join(os.path.dirname(include_folder(torch)), "lib"), library_path()))
         os.replace(made, final)
 
 

@@ -2,9 +2,9 @@
 """torch.multiprocessing between processes with vram.torch.
 
 The adapter names the memory of a tensor, and opens such a name. All else is PyTorch's: it counts who uses a tensor, and
-orders the work of the processes by events. But a process that is spawned has PyTorch's own allocator unless its program
-enables vram.torch there too. So tensors are rebuilt by a function of this module, whose import in the other process
-comes with the tensor, and which enables vram.torch there if it still can.
+orders the work of the processes by events. A process that is spawned finds VRAM_TORCH in its environment; one that was
+started otherwise may have PyTorch's own allocator. So tensors are rebuilt by a function of this module, whose import in
+the other process comes with the tensor, and which enables vram.torch there if it still can.
 
 CUDA's events cannot be opened in another container: where VRAM_SHARE_DIR says that processes meet in a directory of
 their own, the sender waits for its stream instead.
@@ -44,6 +44,7 @@ def rebuild_cuda_tensor(*arguments: Any) -> Any:
         if torch.cuda.is_initialized():
             raise adapter.VramTorchError(
                 "a CUDA tensor came from a process with vram.torch, but this process uses PyTorch's own allocator "
-                "already; call vram.torch.enable() here too, before the first CUDA tensor")
+                "already; call vram.torch.enable() here too, before the first CUDA tensor, or set VRAM_TORCH "
+                "(`python -m vram.torch --check` says what keeps it from working)")
         adapter.enable(fallback=False)
     return _rebuild(*arguments)
