@@ -46,7 +46,7 @@ SUITES = (
     Suite("cupy-ptds", runs=(CUPY_CUDA, CUPY_GRAPH, CUPY_CORE), processes=4,
           env={"CUPY_CUDA_PER_THREAD_DEFAULT_STREAM": "1"}, **CUPY),
     Suite("tms", "torch", "tms/test", (("test_examples.py",),), seconds=240, native_package="tms"),
-    Suite("numba", "numba", ".", (("numba.cuda.tests.cudadrv",),), flags=("--pyargs",),
+    Suite("numba", "numba", ".", (("numba.cuda.tests.cudadrv",),), flags=("--pyargs", "--import-mode=importlib"),
           vram_env={"NUMBA_CUDA_MEMORY_MANAGER": "vram.numba"}),
     # Samples: of all that uses memory and is not about it, what can be run in five minutes.
     Suite("nn", runs=(("test_nn.py",),), processes=4, **TORCH,
