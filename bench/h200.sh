@@ -60,18 +60,23 @@
 #   sanitizer  compute-sanitizer sees the blocks of pools: bench/planted_bugs, each bug found by the tool that is made
 #            for it, none without announcements (VRAM_NVTX=off) and none in the clean program; the groups memory, pool
 #            and buffer of the suite under memcheck, 0 errors. SANITIZER names the command if it is not installed
+#   foreign  other people's tests, natively and on libvram (bench/foreign/run.py): a table, what is worse on libvram, and
+#            the times of what passes in both. FOREIGN=folder has the suites (bench/foreign/suites.py lists them);
+#            FOREIGN_SUITES=a,b chooses, FOREIGN_MODES=native or vram runs one way, FOREIGN_BEFORE=foreign.json of an
+#            earlier run is completed, FOREIGN_TESTS is an expression for pytest's -k, FOREIGN_POISON=1 has work on side
+#            streams start late and overwrites what is handed out again
 #
 # Needs a C compiler and CMake; nvcc for handout and CUB, PyTorch for torch, its peer and models, which
 # needs transformers besides. What a step prints is in ${OUT:-build-h200/out}/STAGE.log as soon as it has ended, all of it again, file by file,
 # in STAGE.tgz. A short table comes last. Each step has a time limit, and all together STAGE_SECONDS
-# (400, torch and least 470, largest, pairs and adapters 560); a step that fails is said and the rest goes on.
+# (400, torch and least 470, largest, pairs, adapters and foreign 560); a step that fails is said and the rest goes on.
 # Exit code 0 when every step passed, 1 when one failed, 2 for misuse.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 
 stage=${1:-}
 stages=(check bench transfer sleep models replay torch least largest pairs python adapters faults handout share lease
-    compose run top zero sanitizer)
+    compose run top zero sanitizer foreign)
 case $#-" ${stages[*]} " in
 1-*" $stage "*) ;;
 *)
@@ -81,7 +86,7 @@ case $#-" ${stages[*]} " in
 esac
 case $stage in
 torch | least) seconds_in_all=${STAGE_SECONDS:-470} ;;
-largest | pairs | adapters) seconds_in_all=${STAGE_SECONDS:-560} ;;
+largest | pairs | adapters | foreign) seconds_in_all=${STAGE_SECONDS:-560} ;;
 *) seconds_in_all=${STAGE_SECONDS:-400} ;;
 esac
 
@@ -638,6 +643,28 @@ stage_sanitizer() {
         step "check-$group" 120 "check-$group.txt" "$sanitizer" --tool memcheck --report-api-errors no \
             --error-exitcode 99 "$build/vram" check --backend cuda --filter "$group."
     done
+    finish
+}
+
+stage_foreign() {
+    local left
+    if [ ! -d "${FOREIGN:-}" ]; then
+        row foreign "FAILED: FOREIGN names no folder" 0
+        failed=1
+        finish
+    fi
+    build_targets vram_model vram_torch vram_cupy vram_command || finish
+    torch_adapter || finish
+    [ -z "${FOREIGN_BEFORE:-}" ] || cp "$FOREIGN_BEFORE" "$work/foreign.json"
+    left=$((seconds_in_all - SECONDS - 15))
+    # shellcheck disable=SC2016 # for the inner shell
+    step foreign "$((left + 10))" foreign.txt bash -c 'exec "$@" 2>"$0"' "$work/foreign.err" \
+        python3 bench/foreign/run.py "$FOREIGN" --seconds "$left" --json "$work/foreign.json" \
+        --suites "${FOREIGN_SUITES:-}" --modes "${FOREIGN_MODES:-native,vram}" --tests "${FOREIGN_TESTS:-}" \
+        ${FOREIGN_POISON:+--poison --delay "${FOREIGN_DELAY:-2}"}
+    cat "$work/foreign.txt"
+    cat "$work/foreign.err" >>"$log"
+    cp "$work/foreign.json" "$out/foreign.json"
     finish
 }
 
