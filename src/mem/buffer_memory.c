@@ -436,11 +436,20 @@ vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
     return status;
 }
 
-void vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
-                       vram_queue *queue) {
+vram_status vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
+                              vram_queue *queue) {
+    struct vram_error error;
+    vr_error_save(&error);
+    for (uint32_t i = 0; i < buffer->use_count; i++) { /* claimed: nobody adds one */
+        vram_status status = vr_pool_use(memory->addr, buffer->uses[i]);
+        if (status != VRAM_OK && status != VRAM_ERR_STALE) {
+            return status;
+        }
+    }
+    vr_error_restore(&error);
     vr_mutex_lock(&buffer->lock);
     buffer->memory = *memory;
     buffer->home = queue;
-    buffer->use_count = 0;
     vr_mutex_unlock(&buffer->lock);
+    return VRAM_OK;
 }

@@ -174,9 +174,10 @@ vram_status vr_buffer_settle(struct vr_buffer *buffer);
 vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
                            const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
                            uint64_t bytes);
-/* Places the claimed buffer in `memory` with the home `queue`. No other queue uses it there. */
-void vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
-                       vram_queue *queue);
+/* Places the claimed buffer in `memory` with the home `queue`. The other queues that use it go on
+   using it there; if host memory to note them runs out, nothing changes. */
+vram_status vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
+                              vram_queue *queue);
 
 /* Refuses a handle that is not a queue of the buffer's device; NULL is allowed. */
 vram_status vr_buffer_queue_check(struct vr_buffer *buffer, vram_queue *queue);
