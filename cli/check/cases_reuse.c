@@ -79,7 +79,8 @@ static bool not_before(struct check *check) {
     return true;
 }
 
-/* Even the queue it was freed on has to wait for the others. */
+/* Even the queue it was freed on has to wait for the others: for the work that they have at the
+   free, whether it was submitted before vram_use or after it. */
 static bool used_elsewhere(struct check *check) {
     struct check_device *device;
     struct check_stock stock;
@@ -90,12 +91,12 @@ static bool used_elsewhere(struct check *check) {
     CHECK_TRY(begin(check, &device, &queue, &other, &stock));
     CHECK_GATE(check, device, &gate);
     CHECK_TAKE(check, &stock, 4096, queue, &used);
+    CHECK_OK(check, vram_use(used, other));
+    CHECK_OK(check, vram_use(used, other)); /* once is enough, twice does no harm */
+    CHECK_OK(check, vram_use(used, queue));
     CHECK_WAIT(check, queue);
     CHECK_GATE_PASS(check, &gate, other);
     CHECK_OK(check, vram_queue_fill(other, used, 0xDD, 1, 4096));
-    CHECK_OK(check, vram_use(used, other));
-    CHECK_OK(check, vram_use(used, other)); /* the latest counts */
-    CHECK_OK(check, vram_use(used, queue));
     CHECK_GIVE(check, &stock, used, queue);
     for (uint32_t i = 0; i < 3; i++) {
         CHECK_TAKE(check, &stock, 4096, queue, &next);
@@ -118,12 +119,18 @@ static bool used_late(struct check *check) {
 
     CHECK_TRY(begin(check, &device, &queue, &other, &stock));
     for (uint32_t round = 0; round < check_rounds(check, 30); round++) {
-        CHECK_TAKE(check, &stock, 9000, queue, &used);
+        CHECK_TAKE(check, &stock, 400000, queue, &used);
         CHECK_WAIT(check, queue); /* the other queue must not overtake the mark */
-        CHECK_OK(check, vram_queue_fill(other, used, 0xDD, 1, 9000));
-        CHECK_OK(check, vram_use(used, other));
+        if (round % 3 != 0) {
+            CHECK_OK(check, vram_use(used, other)); /* what comes until the free counts, too */
+            CHECK_WAIT(check, other);
+        }
+        CHECK_OK(check, vram_queue_fill(other, used, 0xDD, 1, 400000));
+        if (round % 3 == 0) {
+            CHECK_OK(check, vram_use(used, other));
+        }
         CHECK_GIVE(check, &stock, used, queue);
-        CHECK_TAKE(check, &stock, 9000, queue, &next);
+        CHECK_TAKE(check, &stock, 400000, queue, &next);
         CHECK_WAIT(check, queue);
         CHECK_WAIT(check, other);
         CHECK_STOCK_VERIFY(check, &stock);
@@ -213,6 +220,7 @@ static bool queue_ends(struct check *check) {
         CHECK_TAKE(check, &stock, 700, brief, &next);
         CHECK_OK(check, vram_use(used, brief));
         CHECK_GIVE(check, &stock, next, brief);
+        CHECK_OK(check, vram_queue_fill(brief, used, 0xDD, 1, 4096));
         vram_queue_destroy(brief);
         /* A later queue may get the same native one: it is another queue all the same. */
         CHECK_STATUS(check, vram_alloc(stock.pool, 1, brief, &next), VRAM_ERR_STALE);

@@ -114,14 +114,14 @@ vram_status vram_buffer_create_elements(vram_pool *pool, uint64_t count, vram_pr
 
 /* ------------------------------------------------------------------------- uses */
 
-/* Reserves one point for each call that shares the buffer and may add one. Under the lock. */
+/* Reserves one entry for each call that shares the buffer and may add one. Under the lock. */
 static vram_status uses_reserve(struct vr_buffer *buffer) {
     uint32_t needed = buffer->use_count + vr_entry_inside(&buffer->sharers);
     if (needed <= buffer->use_capacity) {
         return VRAM_OK;
     }
     uint32_t room = 2 * needed;
-    struct vram_point *uses = vr_mem_resize(buffer->uses, room, sizeof *uses, vr_operation());
+    vram_queue **uses = vr_mem_resize(buffer->uses, room, sizeof *uses, vr_operation());
     if (!uses) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -130,39 +130,52 @@ static vram_status uses_reserve(struct vr_buffer *buffer) {
     return VRAM_OK;
 }
 
-/* Keeps (4): one point per queue, the latest. Points of queues that have ended are replaced. Under
-   the lock, with capacity reserved. */
-static void uses_note(struct vr_buffer *buffer, vram_point point) {
+/* Keeps (4): one entry per queue. Those of queues that have ended are replaced. Under the lock,
+   with capacity reserved. */
+static void uses_note(struct vr_buffer *buffer, vram_queue *queue) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < buffer->use_count; i++) {
-        if (buffer->uses[i].queue != point.queue &&
-            !vr_handle_was(VR_KIND_QUEUE, buffer->uses[i].queue)) {
+        if (buffer->uses[i] != queue && !vr_handle_was(VR_KIND_QUEUE, buffer->uses[i])) {
             buffer->uses[kept++] = buffer->uses[i];
         }
     }
-    buffer->uses[kept++] = point;
+    buffer->uses[kept++] = queue;
     buffer->use_count = kept;
+}
+
+/* Whether the queue is being captured, or is that of a captured region: a graph may then use the
+   buffer at any time, at the address that it has now. Only a mark finds out on every device. */
+static vram_status ask_captured(vram_queue *queue, bool *captured) {
+    struct vram_error error;
+    vram_point point;
+    vr_error_save(&error);
+    vram_status status = vr_submit_mark(queue, &point);
+    *captured = status == VRAM_ERR_CAPTURE;
+    if (*captured) {
+        vr_error_restore(&error);
+    }
+    return *captured ? VRAM_OK : status;
 }
 
 /* The buffer is shared. */
 static vram_status note_use(struct vr_buffer *buffer, vram_queue *queue) {
     VR_OPERATION("vram_buffer_use");
-    vram_point point = {queue, 0};
+    bool captured = false;
     vr_mutex_lock(&buffer->lock);
     vram_addr addr = buffer->memory.base ? buffer->memory.base : buffer->memory.addr;
     bool home = buffer->home == queue, wrapped = buffer->memory.wrapped;
     vram_status status = home ? VRAM_OK : uses_reserve(buffer);
     vr_mutex_unlock(&buffer->lock);
     if (status == VRAM_OK && !home) {
-        status = wrapped ? vr_submit_mark(queue, &point) : vr_pool_use(addr, queue, &point);
+        status = ask_captured(queue, &captured);
+    }
+    if (status == VRAM_OK && !home && !wrapped) {
+        status = vr_pool_use(addr, queue);
     }
     if (status == VRAM_OK && !home) {
         vr_mutex_lock(&buffer->lock);
-        if (point.value) {
-            uses_note(buffer, point);
-        } else {
-            buffer->captured_use = true;
-        }
+        uses_note(buffer, queue);
+        buffer->captured_use |= captured;
         vr_mutex_unlock(&buffer->lock);
     }
     return status;

@@ -269,93 +269,90 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
 
 /* ----------------------------------------------------------------------- moving */
 
-/* Waits for the work of a home queue that has ended or is ending. `before` is the error record from
+/* Waits for the work of a user that has ended or is ending. `before` is the error record from
    before the queue refused the call. */
-static vram_status wait_for_home(vram_queue *home, const struct vram_error *before) {
+static vram_status wait_for_user(vram_queue *user, const struct vram_error *before) {
     vr_error_restore(before);
-    return vr_queue_drained(home)
+    return vr_queue_drained(user)
                ? VRAM_OK
                : vr_fail(VRAM_ERR_BUSY, "the buffer's queue was destroyed with unfinished work");
 }
 
-/* Has `queue` wait for what was submitted to `home`. A home that has ended has nothing left to wait
-   for. */
-static vram_status follow_home(vram_queue *queue, vram_queue *home) {
+/* Has `queue` wait for what was submitted to `user`, the buffer's home or another queue that uses
+   it. One that has ended has nothing left to wait for. */
+static vram_status follow_user(vram_queue *queue, vram_queue *user) {
     struct vram_error error;
     vram_point point;
-    if (!home || home == queue || vr_handle_was(VR_KIND_QUEUE, home)) {
+    if (!user || user == queue || vr_handle_was(VR_KIND_QUEUE, user)) {
         return VRAM_OK;
     }
     vr_error_save(&error);
-    vram_status status = vr_submit_mark(home, &point);
+    vram_status status = vr_submit_mark(user, &point);
     if (status == VRAM_OK) {
         return vr_submit_after(queue, point);
     }
-    return status == VRAM_ERR_STALE ? wait_for_home(home, &error) : status;
+    return status == VRAM_ERR_STALE ? wait_for_user(user, &error) : status;
 }
 
 vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue) {
     /* The buffer is claimed: no other thread changes these. */
-    vram_status status = follow_home(queue, buffer->home);
+    vram_status status = follow_user(queue, buffer->home);
     if (status == VRAM_OK && buffer->captured_use) {
         status = vr_fail(VRAM_ERR_CAPTURE,
                          "work in a captured graph uses the buffer: it has to stay where it is");
     }
     for (uint32_t i = 0; i < buffer->use_count && status == VRAM_OK; i++) {
-        if (buffer->uses[i].queue != queue) {
-            status = vr_submit_after(queue, buffer->uses[i]);
-        }
+        status = follow_user(queue, buffer->uses[i]);
     }
     return status;
 }
 
-/* Copies the points of a buffer that is only shared, as other calls may add points meanwhile. The
+/* Copies the users of a buffer that is only shared, as other calls may add some meanwhile. The
    caller frees the copy (vr_mem_free). */
-static vram_status copy_uses(struct vr_buffer *buffer, vram_queue **home,
-                             struct vram_point **points, uint32_t *count) {
+static vram_status copy_uses(struct vr_buffer *buffer, vram_queue **home, vram_queue ***users,
+                             uint32_t *count) {
     vr_mutex_lock(&buffer->lock);
     *home = buffer->home;
     *count = buffer->use_count;
-    *points = *count ? vr_mem_alloc(*count, sizeof **points, vr_operation()) : NULL;
-    if (*points) {
-        memcpy(*points, buffer->uses, *count * sizeof **points);
+    *users = *count ? vr_mem_alloc(*count, sizeof **users, vr_operation()) : NULL;
+    if (*users) {
+        memcpy(*users, buffer->uses, *count * sizeof **users);
     }
     bool captured = buffer->captured_use;
     vr_mutex_unlock(&buffer->lock);
-    if (*count && !*points) {
+    if (*count && !*users) {
         return VRAM_ERR_HOST_MEMORY;
     }
     if (captured) {
-        vr_mem_free(*points);
+        vr_mem_free(*users);
         return vr_fail(VRAM_ERR_CAPTURE,
                        "work in a captured graph uses the buffer: its end cannot be waited for");
     }
     return VRAM_OK;
 }
 
-static vram_status settle_home(vram_queue *home) {
+static vram_status settle_user(vram_queue *user) {
     struct vram_error error;
-    if (!home || vr_handle_was(VR_KIND_QUEUE, home)) {
+    if (!user || vr_handle_was(VR_KIND_QUEUE, user)) {
         return VRAM_OK;
     }
     vr_error_save(&error);
-    vram_status status = vr_queue_wait(home, VRAM_TIMEOUT_DEFAULT);
-    return status == VRAM_ERR_STALE ? wait_for_home(home, &error) : status;
+    vram_status status = vr_queue_wait(user, VRAM_TIMEOUT_DEFAULT);
+    return status == VRAM_ERR_STALE ? wait_for_user(user, &error) : status;
 }
 
 vram_status vr_buffer_settle(struct vr_buffer *buffer) {
-    struct vram_point *points;
-    vram_queue *home;
+    vram_queue **users, *home;
     uint32_t count;
-    vram_status status = copy_uses(buffer, &home, &points, &count);
+    vram_status status = copy_uses(buffer, &home, &users, &count);
     if (status != VRAM_OK) {
         return status;
     }
-    status = settle_home(home);
+    status = settle_user(home);
     for (uint32_t i = 0; i < count && status == VRAM_OK; i++) {
-        status = vr_point_wait(points[i], VRAM_TIMEOUT_DEFAULT);
+        status = settle_user(users[i]);
     }
-    vr_mem_free(points);
+    vr_mem_free(users);
     return status;
 }
 
@@ -439,11 +436,20 @@ vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
     return status;
 }
 
-void vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
-                       vram_queue *queue) {
+vram_status vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
+                              vram_queue *queue) {
+    struct vram_error error;
+    vr_error_save(&error);
+    for (uint32_t i = 0; i < buffer->use_count; i++) { /* claimed: nobody adds one */
+        vram_status status = vr_pool_use(memory->addr, buffer->uses[i]);
+        if (status != VRAM_OK && status != VRAM_ERR_STALE) {
+            return status;
+        }
+    }
+    vr_error_restore(&error);
     vr_mutex_lock(&buffer->lock);
     buffer->memory = *memory;
     buffer->home = queue;
-    buffer->use_count = 0;
     vr_mutex_unlock(&buffer->lock);
+    return VRAM_OK;
 }

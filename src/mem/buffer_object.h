@@ -16,8 +16,8 @@
  *  (3) A change allocates the new memory first, submits the copy, installs the new memory, and
  *      frees the old memory in the order of the queue that copies. A failure before the
  *      installation leaves the buffer unchanged.
- *  (4) `uses` holds the last point of each queue other than home that uses the memory. The pool
- *      knows these too (vram_use); they are kept here so that a move can be ordered behind them.
+ *  (4) `uses` holds each queue other than home that uses the memory. The pool knows these too
+ *      (vram_use); they are kept here so that a move can be ordered behind their work so far.
  *  (5) Destroying a buffer frees its memory at once, unless a call shares or claims it at that
  *      moment. Then the destructor frees it, when the last such call has left.
  *  (6) A pool that ends frees the memory of its buffers. `orphan` records that, and the buffer
@@ -80,7 +80,7 @@ struct vr_buffer {
     vram_queue *home;        /* NULL: none */
     uint64_t accessed_ns;    /* vr_clock_now of the last call that used it */
     uint64_t resizes;        /* times that the capacity changed */
-    struct vram_point *uses; /* keeps (4); vr_mem's */
+    vram_queue **uses;       /* keeps (4); vr_mem's */
     uint32_t use_count, use_capacity;
     bool captured_use; /* captured work uses it: its end is unknown */
     bool orphan;       /* its pool has ended */
@@ -174,9 +174,10 @@ vram_status vr_buffer_settle(struct vr_buffer *buffer);
 vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
                            const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
                            uint64_t bytes);
-/* Places the claimed buffer in `memory` with the home `queue`. No other queue uses it there. */
-void vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
-                       vram_queue *queue);
+/* Places the claimed buffer in `memory` with the home `queue`. The other queues that use it go on
+   using it there; if host memory to note them runs out, nothing changes. */
+vram_status vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
+                              vram_queue *queue);
 
 /* Refuses a handle that is not a queue of the buffer's device; NULL is allowed. */
 vram_status vr_buffer_queue_check(struct vr_buffer *buffer, vram_queue *queue);

@@ -145,6 +145,9 @@ static vram_status move_buffer(const struct change *change) {
         return status;
     }
     status = kept ? vr_buffer_copy(buffer, change->queue, &fresh, &old, kept) : VRAM_OK;
+    if (status == VRAM_OK) {
+        status = vr_buffer_install(buffer, &fresh, change->queue);
+    }
     if (status != VRAM_OK) {
         struct vram_error error;
         vr_error_save(&error);
@@ -152,7 +155,6 @@ static vram_status move_buffer(const struct change *change) {
         vr_error_restore(&error);
         return status;
     }
-    vr_buffer_install(buffer, &fresh, change->queue);
     note_change(change, true, kept);
     note_kind(change, old.kind, kept);
     if (vr_buffer_give(buffer, &old, change->queue) != VRAM_OK) { /* it is freed in any case */

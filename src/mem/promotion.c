@@ -51,14 +51,12 @@ static vram_status move_claimed(struct vr_buffer *buffer, vram_queue *queue, boo
         return status;
     }
     status = vr_buffer_copy(buffer, queue, &memory, &old, buffer->used_bytes);
+    if (status == VRAM_OK) {
+        status = vr_buffer_install(buffer, &memory, queue);
+    }
     struct vram_error error;
     vr_error_save(&error);
-    if (status == VRAM_OK) {
-        vr_buffer_install(buffer, &memory, queue);
-        (void)vr_buffer_give(buffer, &old, queue);
-    } else {
-        (void)vr_buffer_give(buffer, &memory, queue);
-    }
+    (void)vr_buffer_give(buffer, status == VRAM_OK ? &old : &memory, queue);
     vr_error_restore(&error);
     return status;
 }

@@ -309,12 +309,13 @@ static void a_move_keeps_the_order_of_all_queues(void **state) {
         assert_ok(vram_queue_create(rig.device, NULL, &second));
         assert_ok(vram_queue_create(rig.device, NULL, &mover));
         vram_buffer *buffer = fallback(pool, 256 * KIB, rig.queue);
-        vram_addr addr = info_of(buffer).addr;
+        vram_addr addr = info_of(buffer).addr, next;
+        assert_ok(vram_buffer_use(buffer, second)); /* once, before all of its work */
+        assert_ok(vram_queue_wait(second, VRAM_TIMEOUT_DEFAULT));
         for (int i = 1; i <= 20; i++) {
             assert_ok(vram_queue_fill(rig.queue, addr, (uint32_t)i, 1, 128 * KIB));
             assert_ok(vram_queue_fill(second, addr + 128 * KIB, (uint32_t)i, 1, 128 * KIB));
         }
-        assert_ok(vram_buffer_use(buffer, second));
         assert_ok(vram_buffer_demote(buffer, mover));
         assert_ptr_equal(info_of(buffer).queue, mover); /* at home there from now on */
         assert_ok(vram_buffer_promote(buffer, mover));
@@ -324,6 +325,14 @@ static void a_move_keeps_the_order_of_all_queues(void **state) {
         for (int i = 0; i < 64; i++) {
             assert_int_equal(found[i], 20);
         }
+        addr = info_of(buffer).addr; /* the other queue goes on using it where it is now */
+        for (int i = 1; i <= 20; i++) {
+            assert_ok(vram_queue_fill(second, addr, 0xDD, 1, 256 * KIB));
+        }
+        assert_ok(vram_buffer_destroy(buffer));
+        assert_ok(vram_alloc(pool, 256 * KIB, mover, &next));
+        assert_true(next != addr || vram_queue_poll(second) == VRAM_OK);
+        vram_error_clear();
         rig_end_clean(&rig);
     }
 }

@@ -278,6 +278,72 @@ static void default_streams_are_told_apart(void **state) {
     stage_close(stage);
 }
 
+/* ------------------------------------------------- what the other queue is at the free */
+
+enum other_kind { RUNNING, CAPTURED, IMPLICIT, OTHER_THREAD, KINDS };
+
+struct other_user {
+    struct stage *stage;
+    enum other_kind kind;
+    struct vr_cu_stream *stream;
+    vram_queue *queue;
+    vram_addr used;
+};
+
+/* Names the queue, and submits the work later. */
+static void *other_user_begin(void *argument) {
+    struct other_user *user = argument;
+    void *native = user->kind == IMPLICIT       ? NULL
+                   : user->kind == OTHER_THREAD ? PER_THREAD
+                                                : user->stream;
+    assert_ok(vram_queue_adopt(user->stage->device, native, &user->queue));
+    assert_ok(vram_use(user->used, user->queue));
+    assert_ok(vram_queue_wait(user->queue, FOR_EVER));
+    fake->hold(true);
+    assert_ok(vram_queue_fill(user->queue, user->used, 0xDD, 1, 40 * KIB));
+    return NULL;
+}
+
+/* A free waits for the work that another queue has by then, whatever that queue is: running, being
+   captured, the default stream that a capture elsewhere makes unusable, or another thread's. It
+   neither fails nor blocks, and the capture goes on. */
+static void the_free_covers_late_work(void **state) {
+    struct stage *stage = *state;
+    for (enum other_kind kind = RUNNING; kind < KINDS; kind++) {
+        struct other_user user = {.stage = stage, .kind = kind};
+        vram_addr next;
+        pthread_t thread;
+        stage_open(stage, UINT64_C(4) << 30, "5s");
+        user.stream = fake->stream_make(0, kind == IMPLICIT, false);
+        assert_ok(vram_alloc(stage->pool, 40 * KIB, stage->queue, &user.used));
+        assert_int_equal(pthread_create(&thread, NULL, other_user_begin, &user), 0);
+        pthread_join(thread, NULL);
+        bool captures = kind == CAPTURED || kind == IMPLICIT;
+        fake->capture(user.stream, captures ? VR_CU_CAPTURE_ACTIVE : VR_CU_CAPTURE_NONE);
+        vram_error_clear();
+        assert_ok(vram_free(user.used, stage->queue));
+        assert_int_equal(vram_error_get()->status, VRAM_OK);
+        for (int i = 0; i < 3; i++) {
+            assert_ok(vram_alloc(stage->pool, 40 * KIB, stage->queue, &next));
+            assert_int_not_equal(next, user.used);
+            assert_ok(vram_free(next, NULL));
+            assert_ok(vram_pool_trim(stage->pool, NULL, NULL));
+        }
+        assert_int_equal(fake->capture_status(user.stream),
+                         captures ? VR_CU_CAPTURE_ACTIVE : VR_CU_CAPTURE_NONE);
+        assert_int_equal(fake->captured(), 0);
+        fake->capture(user.stream, VR_CU_CAPTURE_NONE);
+        fake->hold(false);
+        assert_ok(vram_queue_wait(user.queue, FOR_EVER));
+        assert_ok(vram_pool_trim(stage->pool, NULL, NULL));
+        assert_int_equal(stats_of(stage->pool).reserved_bytes, 0); /* and nothing is stranded */
+        adoption_end(user.queue, user.stream);
+        stage_close(stage);
+        fake->reset();
+        fake->devices(2);
+    }
+}
+
 /* -------------------------------------------------------------- recycled handles */
 
 /* The native handle of a stream comes back for another one, which is another queue. */
@@ -514,6 +580,7 @@ int main(void) {
         HERE(forgotten_regions_strand_nothing),
         HERE(hits_ask_nobody),
         HERE(default_streams_are_told_apart),
+        HERE(the_free_covers_late_work),
         HERE(recycled_handles_are_other_queues),
         HERE(forgotten_streams_strand_nothing),
         HERE(other_devices_may_be_current),

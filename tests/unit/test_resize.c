@@ -446,16 +446,41 @@ static void held_blocks_keep_their_memory(void **state) {
     assert_ok(vram_resize(addr, 12 * MIB, rig.queue)); /* a pinned block may grow */
     assert_int_equal(held_by(addr), 12 * MIB);
     assert_ok(vram_unpin(addr));
-    assert_ok(vram_queue_fill(other, addr, 1, 4, MIB));
-    assert_ok(vram_use(addr, other));
-    assert_ok(vram_resize(addr, MIB, rig.queue));
-    assert_int_equal(held_by(addr), 12 * MIB);
-    assert_ok(vram_queue_wait(other, 30 * SECOND));
     assert_ok(vram_resize(addr, MIB, rig.queue));
     assert_int_equal(held_by(addr), MIB);
     assert_ok(vram_free(addr, rig.queue));
     assert_int_equal(stats_of(pool).allocated_bytes, 0);
     rig_end_clean(&rig);
+}
+
+/* The tail of a block that another queue uses is freed as the block would be: after the work that
+   this queue has by then. Contents decide. */
+static void tails_wait_for_other_users(void **state) {
+    (void)state;
+    for (int ordered = 0; ordered < 2; ordered++) {
+        static uint8_t found[4096];
+        vram_addr addr, next;
+        vram_queue *other;
+        struct rig rig = rig_make("sim", "memory=16M,real=on,lag=1000,seed=5");
+        assert_ok(vram_queue_create(rig.device, NULL, &other));
+        vram_pool *pool = pool_make(&rig, ordered ? VRAM_POOL_DETERMINISTIC : 0);
+        assert_ok(vram_alloc(pool, 12 * MIB, rig.queue, &addr));
+        assert_ok(vram_use(addr, other));
+        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+        assert_ok(vram_queue_fill(other, addr, 0xDD, 1, 12 * MIB)); /* late */
+        assert_ok(vram_resize(addr, 2 * MIB, rig.queue));
+        assert_int_equal(held_by(addr), 2 * MIB);
+        assert_ok(vram_alloc(pool, 10 * MIB, rig.queue, &next)); /* its memory is the tail's */
+        assert_ok(vram_queue_fill(rig.queue, next, 0x11, 1, 10 * MIB));
+        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+        assert_ok(vram_queue_wait(other, 30 * SECOND));
+        assert_ok(vram_queue_download(rig.queue, found, next, sizeof found));
+        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+        for (size_t i = 0; i < sizeof found; i++) {
+            assert_int_equal(found[i], 0x11);
+        }
+        rig_end_clean(&rig);
+    }
 }
 
 /* A tail is free in the time of the queue it was given back on, and behind the block's home: nobody
@@ -912,6 +937,7 @@ int main(void) {
         TEST(work_of_others_is_in_the_way),
         TEST(held_blocks_keep_their_memory),
         TEST(tails_wait_for_their_queue),
+        TEST(tails_wait_for_other_users),
         TEST(segments_have_what_they_have),
         TEST(safety_modes_do_not_resize),
         TEST(asleep_is_busy),

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/option.h"
+#include "core/cache/drain.h"
 #include "device/device_calls.h"
 #include "track/event.h"
 #include "track/nvtx.h"
@@ -18,16 +19,14 @@ static uint64_t left_until(uint64_t deadline) {
     return now < deadline ? deadline - now : 0;
 }
 
-/* Keeps (3). The caller has claimed the block, so its uses do not change. */
-static void work_wait(const struct vr_event *event) {
-    const struct vr_block *block = event->block;
+/* Keeps (3). The caller has claimed the block. */
+static void work_wait(struct vr_pool *pool, const struct vr_event *event) {
     uint64_t deadline = vr_clock_now() + ANNOUNCE_WAIT_NS;
     if (event->queue) {
         (void)vr_queue_wait((vram_queue *)(uintptr_t)event->queue, left_until(deadline));
     }
-    for (const struct vr_uses *use = block->uses; use; use = use->next) {
-        vram_point point = {vr_queue_id_handle(use->stamp.queue), use->stamp.value};
-        (void)vr_point_wait(point, left_until(deadline));
+    for (const struct vr_uses *use = vr_pool_uses(pool, event->block); use; use = use->next) {
+        (void)vr_queue_wait(vr_queue_id_handle(use->stamp.queue), left_until(deadline));
     }
 }
 
@@ -88,7 +87,7 @@ void vr_announce_segment_end(const struct vr_pool *pool, struct vr_record *recor
 }
 
 static void event_announce(void *user, const struct vr_event *event) {
-    const struct vr_pool *pool = event->source;
+    struct vr_pool *pool = event->source;
     (void)user;
     if (event->kind == VR_EVENT_TRANSFER || !pool->announced) {
         return;
@@ -96,7 +95,7 @@ static void event_announce(void *user, const struct vr_event *event) {
     struct announcement told = {.event = event, .heap = heap_at(event->addr)};
     if (told.heap) {
         if (event->kind == VR_EVENT_FREE) {
-            work_wait(event);
+            work_wait(pool, event);
         }
         tool_call(pool, block_tell, &told);
     }

@@ -113,6 +113,11 @@ bool vr_pool_deferred(struct vr_pool *pool, struct vr_queue_stamp *stamp) {
    lock. */
 static void note_before(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block *block) {
     assert(!(block->home.handle & VR_HOME_TAGGED)); /* the free cleared it: block.h (6) */
+    for (struct vr_uses *use = block->uses; use; use = use->next) {
+        if (!use->stamp.value) { /* it could not be marked: waits for the next mark */
+            use->stamp = vr_queue_state_stamp(&pool->queue_states, use->stamp.queue);
+        }
+    }
     bool foreign = block->home.handle && !vr_queue_id_same(block->home, queue);
     block->before = foreign ? vr_queue_state_stamp(&pool->queue_states, block->home)
                             : (struct vr_queue_stamp){{0}, 0};
@@ -178,8 +183,33 @@ void vr_pool_mark_batch(struct vr_pool *pool, struct vr_queue_id queue) {
     vr_error_restore(&error);
 }
 
-void vr_pool_return(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block **blocks,
-                    uint32_t count) {
+struct vr_uses *vr_pool_uses(struct vr_pool *pool, const struct vr_block *block) {
+    assert(vr_block_is_cached(block)); /* claimed: block.h (1) */
+    vr_mutex_lock(&pool->lock);
+    struct vr_uses *uses = block->uses;
+    vr_mutex_unlock(&pool->lock);
+    return uses;
+}
+
+/* Marks the other queues that use a block, at its free. Those that cannot be marked now, because
+   they are being captured, are ending or the driver fails, keep the value 0: note_before stamps
+   them with their next point. */
+static void mark_uses(struct vr_pool *pool, const struct vr_block *block) {
+    struct vram_error error;
+    if (!vr_load(&block->held, VR_RELAXED)) {
+        return;
+    }
+    vr_error_save(&error);
+    for (struct vr_uses *use = vr_pool_uses(pool, block); use; use = use->next) {
+        if (!use->stamp.value) {
+            use->stamp.value = vr_pool_mark(pool, use->stamp, true);
+        }
+    }
+    vr_error_restore(&error);
+}
+
+static void return_blocks(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block **blocks,
+                          uint32_t count) {
     uint64_t bytes = 0;
     vr_mutex_lock(&pool->lock);
     for (uint32_t i = 0; i < count; i++) {
@@ -191,6 +221,14 @@ void vr_pool_return(struct vr_pool *pool, struct vr_queue_id queue, struct vr_bl
     if (full) {
         vr_pool_mark_batch(pool, queue);
     }
+}
+
+void vr_pool_return(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block **blocks,
+                    uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        mark_uses(pool, blocks[i]);
+    }
+    return_blocks(pool, queue, blocks, count);
 }
 
 /* ---------------------------------------- blocks on queues without a queue state */
@@ -216,6 +254,7 @@ void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
         return;
     }
     struct vram_error error;
+    mark_uses(pool, block);
     vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
     bool none = vr_pool_ensure_queue(pool, queue) == VRAM_ERR_HOST_MEMORY;
@@ -225,7 +264,7 @@ void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
     vr_mutex_unlock(&pool->lock);
     vr_error_restore(&error); /* the free succeeds */
     if (!none) {
-        vr_pool_return(pool, (struct vr_queue_id){queue->object.handle}, &block, 1);
+        return_blocks(pool, (struct vr_queue_id){queue->object.handle}, &block, 1);
     }
 }
 

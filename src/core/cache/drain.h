@@ -47,8 +47,12 @@ void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, struct v
 bool vr_pool_batch_is_full(struct vr_pool *pool, struct vr_queue_id queue, uint64_t bytes);
 void vr_pool_mark_batch(struct vr_pool *pool, struct vr_queue_id queue);
 
-/* Returns owned blocks (state CACHED) that were freed on `queue` to the central cache or the space;
-   drain.c. Never fails. */
+/* The uses of a claimed block, which do not change until it is returned: a vram_use that found the
+   block live before it was claimed has ended. No lock held. */
+struct vr_uses *vr_pool_uses(struct vr_pool *pool, const struct vr_block *block);
+
+/* Returns owned blocks (state CACHED) that were freed on `queue` to the central cache or the space,
+   and marks the other queues that use them; drain.c. Never fails. */
 void vr_pool_return(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block **blocks,
                     uint32_t count);
 

@@ -69,13 +69,18 @@ vram_status vr_pool_finish(struct vr_pool *pool) {
     return status;
 }
 
-/* Makes the queue wait on the device for the block's other users. Those it cannot wait for stay in
-   the list. */
+/* Makes the queue wait on the device for the work of another one so far. */
+static bool wait_for_other(struct vr_queue_object *queue, struct vr_queue_id other) {
+    vram_point point;
+    return vr_submit_mark(vr_queue_id_handle(other), &point) == VRAM_OK &&
+           vr_queue_submit_after(queue, point) == VRAM_OK;
+}
+
+/* The same for the block's other users. Those it cannot wait for stay in the list. */
 static void wait_for_uses(struct vr_queue_object *queue, struct vr_block *block) {
     for (struct vr_uses **at = &block->uses; *at;) {
         struct vr_uses *use = *at;
-        vram_point point = {vr_queue_id_handle(use->stamp.queue), use->stamp.value};
-        if (vr_queue_submit_after(queue, point) == VRAM_OK) {
+        if (wait_for_other(queue, use->stamp.queue)) {
             *at = use->next;
             vr_mem_free(use);
         } else {
@@ -84,13 +89,11 @@ static void wait_for_uses(struct vr_queue_object *queue, struct vr_block *block)
     }
 }
 
-/* Makes the queue wait on the device for the work of the block's home: block.h (5). If it cannot,
-   the home stays set, and the free waits for it. */
+/* The same for the block's home: block.h (5). If it cannot, the home stays set, and the free waits
+   for it. */
 static void wait_for_home(struct vr_queue_object *queue, struct vr_block *block) {
-    vram_point point;
     if (block->home.handle && block->home.handle != queue->object.handle &&
-        vr_submit_mark(vr_queue_id_handle(block->home), &point) == VRAM_OK &&
-        vr_queue_submit_after(queue, point) == VRAM_OK) {
+        wait_for_other(queue, block->home)) {
         block->home.handle = 0;
     }
 }
@@ -150,16 +153,20 @@ static bool has_ended(struct vr_queue_id id) {
     return ended;
 }
 
-/* The same for the work of the block's home: block.h (5). A home that is ending or captured cannot
-   be marked. */
+/* The same for the work of another queue so far, and its mark. One that is ending or captured
+   cannot be marked. */
+static bool join_other(struct vr_queue_object *queue, struct vr_queue_id other, vram_point *point) {
+    return vr_submit_mark(vr_queue_id_handle(other), point) == VRAM_OK ? join_point(queue, *point)
+                                                                       : has_ended(other);
+}
+
+/* The same for the work of the block's home: block.h (5). */
 static bool join_home(struct vr_queue_object *queue, struct vr_block *block) {
     struct vr_queue_id home = {block->home.handle & ~(uint64_t)VR_HOME_TAGGED};
     vram_point point;
-    bool joined =
-        !home.handle || home.handle == queue->object.handle ||
-        (vr_submit_mark(vr_queue_id_handle(home), &point) == VRAM_OK ? join_point(queue, point)
-                                                                     : has_ended(home));
-    if (joined && home.handle != queue->object.handle) {
+    bool own = home.handle == queue->object.handle;
+    bool joined = !home.handle || own || join_other(queue, home, &point);
+    if (joined && !own) {
         block->home.handle &= VR_HOME_TAGGED;
     }
     return joined;
@@ -167,9 +174,10 @@ static bool join_home(struct vr_queue_object *queue, struct vr_block *block) {
 
 bool vr_pool_join_block(struct vr_queue_object *queue, struct vr_block *block) {
     bool joined = join_home(queue, block);
-    for (const struct vr_uses *use = block->uses; use && joined; use = use->next) {
-        joined =
-            join_point(queue, (vram_point){vr_queue_id_handle(use->stamp.queue), use->stamp.value});
+    for (struct vr_uses *use = block->uses; use && joined; use = use->next) {
+        vram_point point = {NULL, 0};
+        joined = join_other(queue, use->stamp.queue, &point);
+        use->stamp.value = point.value; /* the block need not wait for more */
     }
     return joined;
 }

@@ -48,12 +48,12 @@ void vr_pool_forget_queue_state(struct vr_pool *pool, const struct vr_queue_stat
 /* ------------------------------------------------------------------ marking */
 
 /* A queue that is ending accepts no marks, but can be polled until it has ended. */
-void vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours) {
+uint64_t vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours) {
     VR_OPERATION("vram_alloc");
-    vram_point point;
+    vram_point point = {NULL, 0};
     void *entered;
     if (vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), &entered) != VRAM_OK) {
-        return; /* it has ended: all its stamps have passed */
+        return 0; /* it has ended: all its stamps have passed */
     }
     struct vr_queue_object *queue = entered;
     if (vr_queue_is_open(queue) && (!queue->base.adopted || ours)) {
@@ -63,6 +63,7 @@ void vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours) 
         vr_queue_look(queue, stamp.value);
     }
     vr_leave(queue);
+    return point.value;
 }
 
 static void ask_whether_idle(struct vr_queue_stamp stamp) {

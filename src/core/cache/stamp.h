@@ -23,8 +23,9 @@ struct vr_queue_stamp vr_pool_stamp_from_space(struct vr_pool *pool, struct vr_s
 void vr_pool_forget_queue_state(struct vr_pool *pool, const struct vr_queue_state *queue_state);
 
 /* Marks the stamp's queue so that its stamps can pass: queues of the library, or with `ours` any.
-   An adopted queue is otherwise only polled for being idle. No lock held. */
-void vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours);
+   An adopted queue is otherwise only polled for being idle. The number of the mark; 0: there is
+   none. No lock held. */
+uint64_t vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours);
 
 /* Waits until a stamp has passed; timeout 0 polls once. VRAM_OK, VRAM_ERR_TIMEOUT,
    VRAM_ERR_NOT_READY if it is not marked, or an error that prevents the wait. No lock held. */

@@ -61,7 +61,8 @@ enum vr_pool_call {
     VR_CALL_COUNT
 };
 
-/* Another queue that uses a block, up to a point. */
+/* Another queue that uses a block, until the block is freed: `stamp` is marked then. Its value is 0
+   before that, and while the queue cannot be marked. */
 struct vr_uses {
     struct vr_uses *next;
     struct vr_queue_stamp stamp;

@@ -90,9 +90,8 @@ vram_status vr_pool_child_publish(struct vr_pool *pool, enum vr_kind kind, struc
                                   void (*destroy)(void *object), struct vr_pool_child *child,
                                   uint64_t *handle);
 
-/* vram_use, which also returns the point that was noted; its value is 0 on a captured queue;
-   pool_info.c. */
-vram_status vr_pool_use(vram_addr addr, vram_queue *queue, vram_point *point);
+/* vram_use; pool_info.c. */
+vram_status vr_pool_use(vram_addr addr, vram_queue *queue);
 
 /* Prepares a new pool for its end; pool_end.c. */
 void vr_pool_end_init(struct vr_pool *pool);

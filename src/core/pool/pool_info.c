@@ -17,64 +17,45 @@
 
 /* --------------------------------------------------------------- uses, pins */
 
-/* Adds a use to a live block, one per queue: the latest counts. Returns what of `use` is left over.
-   Under the lock. */
-static struct vr_uses *add_use(struct vr_block *block, struct vr_uses *use) {
-    for (struct vr_uses *old = block->uses; old; old = old->next) {
-        if (vr_queue_id_same(old->stamp.queue, use->stamp.queue)) {
-            bool later = use->stamp.value > old->stamp.value;
-            old->stamp.value = later ? use->stamp.value : old->stamp.value;
-            return use;
+/* Adds a use to a live block, one per queue. Those of queues that have ended go, so that the list
+   does not grow with every queue that a long-lived block has seen. Under the lock. */
+static vram_status add_use(struct vr_pool *pool, struct vr_block *block, struct vr_queue_id queue) {
+    for (struct vr_uses **at = &block->uses; *at;) {
+        struct vr_uses *use = *at;
+        if (vr_queue_id_same(use->stamp.queue, queue)) {
+            return VRAM_OK;
+        }
+        if (vr_queue_state_find(&pool->queue_states, use->stamp.queue)) {
+            at = &use->next;
+        } else {
+            *at = use->next;
+            vr_mem_free(use);
         }
     }
-    use->next = block->uses;
-    block->uses = use;
+    struct vr_uses *use = vr_mem_alloc(1, sizeof *use, vr_operation());
+    if (use) {
+        *use = (struct vr_uses){.next = block->uses, .stamp = {.queue = queue}};
+        block->uses = use;
+    }
     vr_block_note_held(block);
-    return NULL;
+    return use ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
 }
 
-/* Notes on a live block that `queue` uses it until the point just marked or, with value 0, until
-   the next point that any thread marks on that queue. Where there is no live block nothing is
-   noted, not even the queue: the address may be in a pool that is being made. */
-static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue, vram_addr addr,
-                            vram_point point) {
-    struct vr_queue_id id = {queue->object.handle};
-    struct vr_uses *use = vr_mem_alloc(1, sizeof *use, vr_operation());
-    if (!use) {
-        return VRAM_ERR_HOST_MEMORY;
-    }
+/* Notes on a live block that `queue` uses it until it is freed. Where there is no live block
+   nothing is noted, not even the queue: the address may be in a pool that is being made. */
+static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue, vram_addr addr) {
     vr_mutex_lock(&pool->lock);
     struct vr_block *block = vr_pool_live_block(pool, addr);
     vram_status status = block ? vr_pool_ensure_queue(pool, queue) : VRAM_ERR_INVALID;
     if (status == VRAM_OK) {
-        if (!point.value) {
-            point.value = vr_queue_state_stamp(&pool->queue_states, id).value;
-        }
-        use->stamp = (struct vr_queue_stamp){id, point.value};
-        use = add_use(block, use);
+        status = add_use(pool, block, (struct vr_queue_id){queue->object.handle});
     }
     vr_mutex_unlock(&pool->lock);
-    vr_mem_free(use);
     /* It has ended in the meantime: nothing is left to wait for. */
     return status == VRAM_ERR_STALE ? VRAM_OK : status;
 }
 
-/* A captured queue cannot be marked: the block then waits for the next mark after the capture. */
-static vram_status mark_use(struct vr_pool *pool, struct vr_queue_object *queue,
-                            vram_point *point) {
-    struct vram_error error;
-    vr_error_save(&error);
-    vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
-    vram_status status = vr_queue_submit_mark(queue, point);
-    if (status != VRAM_ERR_CAPTURE) {
-        return status;
-    }
-    vr_error_restore(&error);
-    point->value = 0;
-    return VRAM_OK;
-}
-
-vram_status vr_pool_use(vram_addr addr, vram_queue *handle, vram_point *point) {
+vram_status vr_pool_use(vram_addr addr, vram_queue *handle) {
     void *queue;
     vram_status status = vr_queue_enter(handle, &queue);
     if (status != VRAM_OK) {
@@ -83,10 +64,7 @@ vram_status vr_pool_use(vram_addr addr, vram_queue *handle, vram_point *point) {
     struct vr_pool *pool;
     status = vr_pool_enter_at(addr, &pool);
     if (status == VRAM_OK) {
-        status = mark_use(pool, queue, point);
-        if (status == VRAM_OK) {
-            status = note_use(pool, queue, addr, *point);
-        }
+        status = note_use(pool, queue, addr);
         vr_leave(pool);
     }
     vr_leave(queue);
@@ -95,8 +73,7 @@ vram_status vr_pool_use(vram_addr addr, vram_queue *handle, vram_point *point) {
 
 vram_status vram_use(vram_addr addr, vram_queue *queue) {
     VR_CALL;
-    vram_point point;
-    return vr_pool_use(addr, queue, &point);
+    return vr_pool_use(addr, queue);
 }
 
 /* Adds or removes a pin of a live block, or of one that was freed while pinned. */

@@ -18,8 +18,8 @@
  *      found goes back to the space.
  *  (3) A block has one home (block.h (5)). If that is not the caller's queue, memory that the
  *      caller's queue may still use is not taken.
- *  (4) The tail that a block loses is freed in stream order, after the work of the block's home. If
- *      it had to wait for more than queues (pins, uses by others), it stays with the block.
+ *  (4) The tail that a block loses is freed in stream order, after the work of the block's home and
+ *      of all queues that use the block. If it had to wait for more (pins), it stays with the block.
  */
 #include "core/cache/drain.h"
 #include "core/guard/block_lookup.h"
@@ -29,6 +29,7 @@
 #include "core/tracking/pool_tracking.h"
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/size.h"
 
 #include <assert.h>
@@ -111,16 +112,31 @@ static vram_status check_block(struct resizing *job) {
 
 /* ----------------------------------------------------------------- shrinking */
 
-/* Whether the memory at the block's end must stay: keeps (4). A deterministic pool does not depend
-   on the progress of queues. */
-static bool is_kept(struct vr_pool *pool, const struct vr_block *block) {
-    bool timeless = pool->flags & VRAM_POOL_DETERMINISTIC;
-    for (const struct vr_uses *use = block->uses; use; use = use->next) {
-        if (timeless || !vr_queue_state_passed(&pool->queue_states, use->stamp)) {
-            return true;
-        }
-    }
+/* Whether the memory at the block's end must stay: keeps (4). */
+static bool is_kept(const struct vr_block *block) {
     return block->pins || vr_block_is_other(block);
+}
+
+static void uses_free(struct vr_uses *uses) {
+    while (uses) {
+        struct vr_uses *next = uses->next;
+        vr_mem_free(uses);
+        uses = next;
+    }
+}
+
+/* Copies the uses of a block for its tail. */
+static vram_status uses_copy(const struct vr_uses *uses, struct vr_uses **copy) {
+    for (*copy = NULL; uses; uses = uses->next) {
+        struct vr_uses *use = vr_mem_alloc(1, sizeof *use, vr_operation());
+        if (!use) {
+            uses_free(*copy);
+            return VRAM_ERR_HOST_MEMORY;
+        }
+        *use = (struct vr_uses){.next = *copy, .stamp = uses->stamp};
+        *copy = use;
+    }
+    return VRAM_OK;
 }
 
 /* Cuts off the tail as a freed block that the caller must return. Keeps (4). Without host memory
@@ -130,18 +146,24 @@ static void cut_tail(struct resizing *job) {
     struct vr_pool *pool = job->pool;
     struct vr_block *block = job->block;
     struct vr_space *space = pool->spaces[block->part];
+    struct vr_uses *uses = NULL;
     struct vram_error error;
     assert(vr_pool_is_locked(pool) && vr_block_is_cached(block));
     vr_error_save(&error);
-    if (job->bytes < job->old_bytes && !is_kept(pool, block) &&
+    if (job->bytes < job->old_bytes && !is_kept(block) &&
         vr_block_table_reserve(&pool->table) == VRAM_OK &&
+        uses_copy(block->uses, &uses) == VRAM_OK &&
         vr_space_split(space, block, job->bytes, &job->tail) == VRAM_OK) {
         vr_pool_in(pool, job->tail); /* and out again, as a separate block */
         vr_pool_leave_space(pool, job->tail, VR_NO_QUEUE);
         vr_store(&job->tail->tag, NULL, VR_RELAXED);
         job->tail->part = block->part;
         job->tail->home = job->home;
+        job->tail->uses = uses;
+        vr_block_note_held(job->tail);
+        uses = NULL;
     }
+    uses_free(uses);
     vr_error_restore(&error);
 }
 
@@ -149,7 +171,7 @@ static void cut_tail(struct resizing *job) {
 static void return_tail(const struct resizing *job) {
     struct vr_queue_id queue = {job->queue ? job->queue->object.handle : 0};
     bool foreign = job->home.handle && !vr_queue_id_same(job->home, queue);
-    if ((job->pool->flags & VRAM_POOL_DETERMINISTIC) && foreign) {
+    if ((job->pool->flags & VRAM_POOL_DETERMINISTIC) && (foreign || job->tail->uses)) {
         vr_pool_return_ordered(job->pool, job->queue, job->tail);
     } else {
         vr_pool_return_new(job->pool, job->queue, job->tail);
