@@ -49,6 +49,7 @@ struct fake_op {
 /* Work that was captured; fake_graphs.c. */
 struct fake_graph {
     struct fake_op *head, **tail;
+    struct fake_user *user; /* that lives as long; NULL: none */
 };
 
 struct vr_cu_stream {

@@ -111,7 +111,22 @@ vr_cu_result fake_captured_event(const struct vr_cu_event *event, struct vr_cu_s
 
 /* ------------------------------------------------------------------------ graphs */
 
+/* What a program wants to live as long as its graphs. */
+struct fake_user {
+    void (*destroy)(void *argument);
+    void *argument;
+    unsigned users;
+};
+
+static void user_let_go(struct fake_user *user) {
+    if (user && __atomic_sub_fetch(&user->users, 1, __ATOMIC_ACQ_REL) == 0) {
+        user->destroy(user->argument);
+        free(user);
+    }
+}
+
 static void graph_free(struct fake_graph *graph) {
+    user_let_go(graph ? graph->user : NULL);
     while (graph && graph->head) {
         struct fake_op *op = graph->head;
         graph->head = op->next;
@@ -196,6 +211,10 @@ FAKE_API vr_cu_result cuGraphInstantiateWithFlags(struct fake_graph **ready,
             made = NULL;
         }
     }
+    if (made && graph->user) {
+        made->user = graph->user;
+        __atomic_add_fetch(&made->user->users, 1, __ATOMIC_RELAXED);
+    }
     *ready = made;
     return made ? VR_CU_SUCCESS : VR_CU_OUT_OF_MEMORY;
 }
@@ -219,5 +238,59 @@ FAKE_API vr_cu_result cuGraphDestroy(struct fake_graph *graph) {
 FAKE_API vr_cu_result cuGraphExecDestroy(struct fake_graph *graph);
 FAKE_API vr_cu_result cuGraphExecDestroy(struct fake_graph *graph) {
     graph_free(graph);
+    return VR_CU_SUCCESS;
+}
+
+/* --------------------------------------------------------------------- user objects */
+
+FAKE_API vr_cu_result cuStreamGetCaptureInfo_v2(struct vr_cu_stream *handle, int *status,
+                                                uint64_t *id, struct fake_graph **graph,
+                                                const void **nodes, size_t *count);
+FAKE_API vr_cu_result cuStreamGetCaptureInfo_v2(struct vr_cu_stream *handle, int *status,
+                                                uint64_t *id, struct fake_graph **graph,
+                                                const void **nodes, size_t *count) {
+    (void)nodes, (void)count;
+    pthread_mutex_lock(&fake.lock);
+    struct vr_cu_stream *stream = fake_stream_of(handle);
+    vr_cu_result code = stream ? fake_implicit_query(stream) : VR_CU_INVALID_HANDLE;
+    if (code == VR_CU_SUCCESS) {
+        *status = (int)stream->capture;
+        *id = stream->id;
+        *graph = stream->graph;
+    }
+    return fake_leave(code);
+}
+
+FAKE_API vr_cu_result cuUserObjectCreate(struct fake_user **user, void *argument,
+                                         void (*destroy)(void *), unsigned users, unsigned flags);
+FAKE_API vr_cu_result cuUserObjectCreate(struct fake_user **user, void *argument,
+                                         void (*destroy)(void *), unsigned users, unsigned flags) {
+    struct fake_user *made = calloc(1, sizeof *made);
+    if (!made || flags != 1) {
+        free(made);
+        return made ? VR_CU_INVALID_VALUE : VR_CU_OUT_OF_MEMORY;
+    }
+    *made = (struct fake_user){destroy, argument, users};
+    *user = made;
+    return VR_CU_SUCCESS;
+}
+
+FAKE_API vr_cu_result cuUserObjectRelease(struct fake_user *user, unsigned count);
+FAKE_API vr_cu_result cuUserObjectRelease(struct fake_user *user, unsigned count) {
+    while (count--) {
+        user_let_go(user);
+    }
+    return VR_CU_SUCCESS;
+}
+
+/* The graph takes the caller's reference (flag 1), and has room for one object. */
+FAKE_API vr_cu_result cuGraphRetainUserObject(struct fake_graph *graph, struct fake_user *user,
+                                              unsigned count, unsigned flags);
+FAKE_API vr_cu_result cuGraphRetainUserObject(struct fake_graph *graph, struct fake_user *user,
+                                              unsigned count, unsigned flags) {
+    if (!graph || graph->user || count != 1 || flags != 1) {
+        return VR_CU_INVALID_VALUE;
+    }
+    graph->user = user;
     return VR_CU_SUCCESS;
 }
