@@ -2,13 +2,18 @@
 /*
  * conform.c: the conformance suite on every device of a backend, in less time than `vram check`.
  *
- *     conform BACKEND
+ *     conform BACKEND [CAPTURE]
  *
  * For sanitizers, which make every byte dear. Cases about threads run in full on the first device;
  * all others, and all on further devices, with a tenth of their rounds and with small sizes, as
  * they do under injected faults. The same suite in full runs in the build that users get, and on
  * the host's memory and the simulated device under AddressSanitizer.
+ *
+ * CAPTURE, "global" for example, is that of capture.h: a stream beside the suite is captured all
+ * the time, and no case may end that. A call that is refused because of it (VRAM_ERR_CAPTURE) ends
+ * its case without a failure; such cases are listed.
  */
+#include "capture.h"
 #include "check/suite.h"
 
 #include <inttypes.h>
@@ -27,29 +32,66 @@ static bool is_quick(const char *name) {
     return true;
 }
 
-/* Runs all cases on one device; how many of them failed. */
-static uint32_t run_device(const vram_context_options *options, uint32_t device, uint32_t *passed) {
+/* What became of all cases on all devices. */
+struct total {
+    uint32_t passed, failed, refused;
+};
+
+/* After a case: whether the capture goes on, which the next case then has again. */
+static bool capture_kept(const char *capture, uint32_t device) {
+    if (!capture || capture_alive()) {
+        return true;
+    }
+    capture_end();
+    return capture_begin(capture, device) && false;
+}
+
+static void run_case(const struct check_case *which, const struct check_target *target,
+                     const char *capture, struct total *total) {
+    struct check_result result;
+    check_run(which, target, &result);
+    bool kept = capture_kept(capture, target->device);
+    bool bad = result.outcome == CHECK_FAILED || result.outcome == CHECK_ERRORED;
+    if (!kept) {
+        total->failed++;
+        printf("ended the capture: %s on device %" PRIu32 " %s\n", which->name, target->device,
+               result.reason);
+    } else if (bad && capture && result.status == VRAM_ERR_CAPTURE) {
+        total->refused++;
+        printf("refused  %s on device %" PRIu32 ": %s\n", which->name, target->device,
+               result.reason);
+    } else if (bad) {
+        total->failed++;
+        printf("failed   %s on device %" PRIu32 ": %s\n", which->name, target->device,
+               result.reason);
+    }
+    total->passed += result.outcome == CHECK_PASSED;
+}
+
+static void run_device(const vram_context_options *options, uint32_t device, const char *capture,
+                       struct total *total) {
     const struct check_case *which;
-    uint32_t failed = 0;
+    if (capture && !capture_begin(capture, device)) {
+        total->failed++;
+        return;
+    }
     for (size_t i = 0; (which = check_case_at(i)) != NULL; i++) {
         struct check_target target = {
             .options = options, .device = device, .quick = device > 0 || is_quick(which->name)};
-        struct check_result result;
-        check_run(which, &target, &result);
-        *passed += result.outcome == CHECK_PASSED;
-        if (result.outcome == CHECK_FAILED || result.outcome == CHECK_ERRORED) {
-            failed++;
-            printf("failed   %s on device %" PRIu32 ": %s\n", which->name, device, result.reason);
-        }
+        run_case(which, &target, capture, total);
     }
-    return failed;
+    if (capture && !capture_end()) {
+        total->failed++;
+        printf("failed   the capture on device %" PRIu32 " has no graph\n", device);
+    }
 }
 
 int main(int count, char **words) {
     vram_context *context;
-    uint32_t devices, failed = 0, passed = 0;
-    if (count != 2) {
-        fprintf(stderr, "usage: conform BACKEND\n");
+    struct total total = {.passed = 0};
+    const char *capture = count == 3 ? words[2] : NULL;
+    if (count < 2 || count > 3 || (capture && !capture_name_ok(capture))) {
+        fprintf(stderr, "usage: conform BACKEND [global|thread_local|relaxed[,blocking]]\n");
         return 2;
     }
     vram_context_options options = {.size = sizeof options, .backends = words[1]};
@@ -57,12 +99,13 @@ int main(int count, char **words) {
         fprintf(stderr, "conform: %s\n", vram_error_get()->text);
         return 2;
     }
-    devices = vram_device_count(context);
+    uint32_t devices = vram_device_count(context);
     vram_context_destroy(context);
     for (uint32_t i = 0; i < devices; i++) {
-        failed += run_device(&options, i, &passed);
+        run_device(&options, i, capture, &total);
     }
-    printf("%" PRIu32 " passed, %" PRIu32 " failed\n", passed, failed);
+    printf("%" PRIu32 " passed, %" PRIu32 " failed, %" PRIu32 " refused\n", total.passed,
+           total.failed, total.refused);
     /* A backend that shows no device would prove nothing. */
-    return failed || !passed;
+    return total.failed || !total.passed;
 }

@@ -77,11 +77,7 @@ static vr_cu_result check_need(enum fake_need need) {
     if (context->device->sticky) {
         return context->device->sticky;
     }
-    if (need == FAKE_NEEDS_SAFETY && fake_thread.mode != VR_CU_MODE_RELAXED &&
-        fake_captures_spoil()) {
-        return VR_CU_CAPTURE_FIRST;
-    }
-    return VR_CU_SUCCESS;
+    return need == FAKE_NEEDS_SAFETY ? fake_unsafe() : VR_CU_SUCCESS;
 }
 
 vr_cu_result fake_enter(enum fake_call call, enum fake_need need) {

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-static struct vr_cu_stream *streams;
+struct vr_cu_stream *fake_streams;
 struct vr_cu_event *fake_events;
 static struct vr_cu_stream *legacy[FAKE_DEVICES_MAX];
 static _Thread_local struct vr_cu_stream *per_thread[FAKE_DEVICES_MAX];
@@ -35,8 +35,8 @@ struct vr_cu_stream *fake_stream_new(struct vr_cu_context *context, bool blockin
         stream->blocking = blocking;
         stream->program = program;
         stream->id = ++last_id;
-        stream->next = streams;
-        streams = stream;
+        stream->next = fake_streams;
+        fake_streams = stream;
         fake.live.streams += !program;
     }
     return stream;
@@ -69,7 +69,7 @@ static void op_end(struct vr_cu_stream *stream) {
 }
 
 void fake_streams_sweep(void) {
-    for (struct vr_cu_stream **link = &streams; *link;) {
+    for (struct vr_cu_stream **link = &fake_streams; *link;) {
         struct vr_cu_stream *stream = *link;
         if (stream->destroyed && !stream->head) {
             *link = stream->next;
@@ -81,7 +81,7 @@ void fake_streams_sweep(void) {
 }
 
 void fake_streams_reset(void) {
-    for (struct vr_cu_stream *stream = streams; stream; stream = stream->next) {
+    for (struct vr_cu_stream *stream = fake_streams; stream; stream = stream->next) {
         while (stream->head) {
             op_end(stream);
         }
@@ -117,7 +117,7 @@ struct vr_cu_stream *fake_stream_of(struct vr_cu_stream *handle) {
         }
         return per_thread[device];
     }
-    struct vr_cu_stream *stream = streams;
+    struct vr_cu_stream *stream = fake_streams;
     while (stream && (stream != handle || stream->destroyed)) {
         stream = stream->next;
     }
@@ -228,7 +228,7 @@ static bool run(struct vr_cu_stream *stream) {
 }
 
 static void drop_lost(struct fake_device *device) {
-    for (struct vr_cu_stream *stream = streams; stream; stream = stream->next) {
+    for (struct vr_cu_stream *stream = fake_streams; stream; stream = stream->next) {
         while (stream->device == device && stream->head) {
             op_end(stream);
         }
@@ -240,14 +240,14 @@ static bool step(void) {
     static unsigned turn;
     unsigned count = 0, index = 0;
     struct vr_cu_stream *chosen = NULL, *first = NULL;
-    for (struct vr_cu_stream *stream = streams; stream; stream = stream->next) {
+    for (struct vr_cu_stream *stream = fake_streams; stream; stream = stream->next) {
         if (stream->head && stream->device->sticky) {
             drop_lost(stream->device);
             return true;
         }
         count += stream->head && may_run(stream->head);
     }
-    for (struct vr_cu_stream *stream = streams; stream && count; stream = stream->next) {
+    for (struct vr_cu_stream *stream = fake_streams; stream && count; stream = stream->next) {
         if (stream->head && may_run(stream->head)) {
             first = first ? first : stream;
             chosen = index++ == turn % count ? stream : chosen;
@@ -271,7 +271,7 @@ static bool step(void) {
 }
 
 static bool any_work(void) {
-    for (struct vr_cu_stream *stream = streams; stream; stream = stream->next) {
+    for (struct vr_cu_stream *stream = fake_streams; stream; stream = stream->next) {
         if (stream->head) {
             return true;
         }
@@ -320,7 +320,7 @@ static bool engine_start(void) {
 /* --------------------------------------------------------------- submission */
 
 bool fake_in_use(uint64_t addr, uint64_t bytes) {
-    for (struct vr_cu_stream *stream = streams; stream; stream = stream->next) {
+    for (struct vr_cu_stream *stream = fake_streams; stream; stream = stream->next) {
         for (struct fake_op *op = stream->head; op; op = op->next) {
             uint64_t span = op->kind == WRITE || op->kind == WAIT_VALUE ? 8 : op->bytes;
             uint64_t more = op->rows ? op->rows - 1 : 0;
@@ -335,7 +335,7 @@ bool fake_in_use(uint64_t addr, uint64_t bytes) {
 }
 
 bool fake_kernels_run(void) {
-    for (struct vr_cu_stream *stream = streams; stream; stream = stream->next) {
+    for (struct vr_cu_stream *stream = fake_streams; stream; stream = stream->next) {
         for (struct fake_op *op = stream->head; op; op = op->next) {
             if (op->kind == LAUNCH) {
                 return true;
@@ -345,34 +345,14 @@ bool fake_kernels_run(void) {
     return false;
 }
 
-bool fake_captures_spoil(void) {
-    bool spoiled = false;
-    for (struct vr_cu_stream *stream = streams; stream; stream = stream->next) {
-        if (stream->capture == VR_CU_CAPTURE_ACTIVE) {
-            stream->capture = VR_CU_CAPTURE_INVALIDATED;
-            fake_violation("a capture was spoiled by an unsafe call");
-            spoiled = true;
-        }
-    }
-    return spoiled;
-}
-
-bool fake_implicit(const struct vr_cu_stream *stream) {
-    if (stream != legacy[stream->device->ordinal]) {
-        return false;
-    }
-    for (struct vr_cu_stream *other = streams; other; other = other->next) {
-        if (other->blocking && other->device == stream->device &&
-            other->capture == VR_CU_CAPTURE_ACTIVE) {
-            return true;
-        }
-    }
-    return false;
+bool fake_is_legacy(const struct vr_cu_stream *stream) {
+    return stream == legacy[stream->device->ordinal];
 }
 
 bool fake_busy(const struct vr_cu_stream *stream) {
-    bool is_legacy = stream == legacy[stream->device->ordinal], busy = stream->head;
-    for (struct vr_cu_stream *other = streams; other && is_legacy && !busy; other = other->next) {
+    bool is_legacy = fake_is_legacy(stream), busy = stream->head;
+    for (struct vr_cu_stream *other = fake_streams; other && is_legacy && !busy;
+         other = other->next) {
         busy = other->blocking && other->context == stream->context && other->head;
     }
     return busy;
@@ -384,9 +364,16 @@ vr_cu_result fake_submit(struct vr_cu_stream *handle, const struct fake_op *op, 
         free(op->staged);
         return fake_leave(VR_CU_INVALID_HANDLE);
     }
-    if (fake_implicit(stream) || stream->capture == VR_CU_CAPTURE_INVALIDATED) {
+    vr_cu_result code = fake_implicit(stream);
+    code = code == VR_CU_SUCCESS && op->kind == WAIT_EVENT ? fake_captured_event(op->event, stream)
+                                                           : code;
+    code = code == VR_CU_SUCCESS && stream->capture == VR_CU_CAPTURE_INVALIDATED ? 901 : code;
+    if (code != VR_CU_SUCCESS) {
         free(op->staged);
-        return fake_leave(fake_implicit(stream) ? VR_CU_CAPTURE_IMPLICIT : 901);
+        return fake_leave(code);
+    }
+    if (op->kind == RECORD) {
+        op->event->captured = stream->capture == VR_CU_CAPTURE_ACTIVE;
     }
     if (stream->capture == VR_CU_CAPTURE_ACTIVE) {
         if (op->kind == WRITE || op->kind == WAIT_VALUE || op->kind == CALL || op->kind == RECORD ||

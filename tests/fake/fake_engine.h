@@ -49,6 +49,7 @@ struct fake_op {
 /* Work that was captured; fake_graphs.c. */
 struct fake_graph {
     struct fake_op *head, **tail;
+    struct fake_user *user; /* that lives as long; NULL: none */
 };
 
 struct vr_cu_stream {
@@ -60,6 +61,8 @@ struct vr_cu_stream {
     bool program; /* made by the test, not counted as live */
     int priority;
     enum vr_cu_capture_status capture;
+    enum vr_cu_capture_mode capture_mode;
+    const struct fake_thread *capture_thread; /* that began it */
     struct fake_graph *graph; /* that a capture is recorded into; NULL: it is only counted */
     uint64_t id;              /* never used again */
 };
@@ -68,6 +71,7 @@ struct vr_cu_event {
     struct vr_cu_event *next;
     uint64_t recorded, reached; /* tickets: submitted, and run */
     unsigned users;             /* operations that refer to it */
+    bool captured;              /* recorded into a capture last */
     bool destroyed;
 };
 
@@ -77,6 +81,7 @@ bool fake_launch_may_end(struct fake_launch *launch);
 bool fake_launch_run(struct fake_device *device, const struct fake_launch *launch);
 
 extern struct vr_cu_event *fake_events;
+extern struct vr_cu_stream *fake_streams;
 
 struct vr_cu_stream *fake_stream_new(struct vr_cu_context *context, bool blocking, bool program);
 /* The stream behind a handle, in the current context; NULL when there is none. */
@@ -85,8 +90,13 @@ struct vr_cu_stream *fake_stream_of(struct vr_cu_stream *handle);
 void fake_streams_sweep(void);
 /* Frees an event that was destroyed and that no operation refers to. */
 void fake_event_drop(struct vr_cu_event *event);
-/* Whether the legacy stream would have to wait for a stream that is captured. */
-bool fake_implicit(const struct vr_cu_stream *stream);
+bool fake_is_legacy(const struct vr_cu_stream *stream);
+/* What calls answer because of captures, and what they do to those; fake_graphs.c. VR_CU_SUCCESS:
+   the call goes on. */
+vr_cu_result fake_implicit_query(const struct vr_cu_stream *stream); /* harmless to captures */
+vr_cu_result fake_implicit(const struct vr_cu_stream *stream);       /* uses the stream */
+vr_cu_result fake_uncaptured(struct vr_cu_stream *stream);           /* that, and not captured */
+vr_cu_result fake_captured_event(const struct vr_cu_event *event, struct vr_cu_stream *waits);
 /* Whether a stream has work left; the legacy one comes behind the work of all blocking streams. */
 bool fake_busy(const struct vr_cu_stream *stream);
 /* What both drivers' calls come to; each lets the lock go. */

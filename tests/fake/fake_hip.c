@@ -86,7 +86,7 @@ vr_cu_result fake_hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int device,
 
 vr_cu_result fake_hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice,
                                int device) {
-    FAKE_ENTER(hipMemAdvise, FAKE_NEEDS_CONTEXT);
+    FAKE_ENTER(hipMemAdvise, FAKE_NEEDS_SAFETY);
     bool good = fake_is_managed(addr, bytes) && advice >= VR_CU_ADVISE_READ_MOSTLY &&
                 advice <= VR_CU_ADVISE_PREFER_NONE && (known(device) || device == -1);
     fake.hinted = device;

@@ -317,7 +317,7 @@ bool fake_launch_run(struct fake_device *device, const struct fake_launch *launc
 /* ------------------------------------------------------------------ modules */
 
 vr_cu_result fake_cuModuleLoadData(struct vr_cu_module **module, const void *image) {
-    FAKE_ENTER(cuModuleLoadData, FAKE_NEEDS_SAFETY);
+    FAKE_ENTER(cuModuleLoadData, FAKE_NEEDS_CONTEXT);
     const char *end = strrchr(image, '}');
     if (!strstr(image, ".entry") || !end || strspn(end + 1, " \n") != strlen(end + 1)) {
         return fake_leave(strncmp(image, ".version", 8) == 0 ? VR_CU_INVALID_PTX

@@ -88,7 +88,9 @@ FAKE_API vr_cu_result cuCtxGetCurrent(struct vr_cu_context **context) {
 
 FAKE_API vr_cu_result cuCtxSynchronize(void);
 FAKE_API vr_cu_result cuCtxSynchronize(void) {
-    return fake_cuStreamSynchronize(NULL);
+    pthread_mutex_lock(&fake.lock);
+    vr_cu_result code = fake_leave(fake_context_uncaptured());
+    return code == VR_CU_SUCCESS ? fake_cuStreamSynchronize(NULL) : code;
 }
 
 FAKE_API vr_cu_result cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active);

@@ -108,7 +108,7 @@ enum fake_need {
     FAKE_NEEDS_NOTHING,
     FAKE_NEEDS_INIT,
     FAKE_NEEDS_CONTEXT, /* a current context of a device that is not lost */
-    FAKE_NEEDS_SAFETY   /* that, and no capture that it would spoil */
+    FAKE_NEEDS_SAFETY   /* that, and no capture that forbids "potentially unsafe" calls */
 };
 
 /* Counts and checks a call; what it has to answer at once, or success with the lock held. */
@@ -166,8 +166,10 @@ void fake_device_reset(struct fake_device *device);
 bool fake_in_use(uint64_t addr, uint64_t bytes);
 /* Whether a kernel runs on some device, or waits for its turn. */
 bool fake_kernels_run(void);
-/* Spoils all captures under way, since something unsafe was called; whether there were any. */
-bool fake_captures_spoil(void);
+/* A "potentially unsafe" call begins, or one that needs the whole context: it is refused, and spoils
+   the captures that forbid it. */
+vr_cu_result fake_unsafe(void);
+vr_cu_result fake_context_uncaptured(void);
 /* Forget all streams and events with their work, and all memory. */
 void fake_streams_reset(void);
 void fake_memory_reset(void);

@@ -81,10 +81,17 @@ vr_cu_result fake_cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count,
     return set(to, value, 4, count, stream);
 }
 
+/* For work that graphs do not know: success, or what the call answers. */
+static vr_cu_result no_node(struct vr_cu_stream *handle) {
+    struct vr_cu_stream *stream = fake_stream_of(handle);
+    return stream ? fake_uncaptured(stream) : VR_CU_INVALID_HANDLE;
+}
+
 vr_cu_result fake_peer_copy(vr_cu_addr to, struct fake_device *from_device, vr_cu_addr from,
                             size_t bytes, struct vr_cu_stream *stream) {
     struct fake_op op = {.kind = COPY, .to = to, .from = from, .bytes = bytes, .peer = from_device};
-    return fake_submit(stream, &op, false);
+    vr_cu_result code = no_node(stream);
+    return code ? fake_leave(code) : fake_submit(stream, &op, false);
 }
 
 vr_cu_result fake_cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_context,
@@ -102,8 +109,8 @@ vr_cu_result fake_cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_cont
 vr_cu_result fake_prefetch(vr_cu_addr addr, size_t bytes, int to, struct vr_cu_stream *stream) {
     fake.hinted = to;
     struct fake_op op = {.kind = NOTHING, .to = addr, .bytes = bytes};
-    return fake_is_managed(addr, bytes) ? fake_submit(stream, &op, false)
-                                        : fake_leave(VR_CU_INVALID_VALUE);
+    vr_cu_result code = fake_is_managed(addr, bytes) ? no_node(stream) : VR_CU_INVALID_VALUE;
+    return code ? fake_leave(code) : fake_submit(stream, &op, false);
 }
 
 /* A device's ordinal, -1 for the host; false for a place that there is not. */
@@ -124,7 +131,7 @@ vr_cu_result fake_cuMemPrefetchAsync(vr_cu_addr addr, size_t bytes, struct vr_cu
 
 vr_cu_result fake_cuMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice,
                               struct vr_cu_location location) {
-    FAKE_ENTER(cuMemAdvise, FAKE_NEEDS_CONTEXT);
+    FAKE_ENTER(cuMemAdvise, FAKE_NEEDS_SAFETY);
     bool good = location_known(location, &fake.hinted) && fake_is_managed(addr, bytes) &&
                 advice >= VR_CU_ADVISE_READ_MOSTLY && advice <= VR_CU_ADVISE_PREFER_NONE;
     return fake_leave(good ? VR_CU_SUCCESS : VR_CU_INVALID_VALUE);
@@ -135,16 +142,16 @@ vr_cu_result fake_cuMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice a
 vr_cu_result fake_cuStreamGetId(struct vr_cu_stream *handle, unsigned long long *id) {
     FAKE_ENTER(cuStreamGetId, FAKE_NEEDS_CONTEXT);
     struct vr_cu_stream *stream = fake_stream_of(handle);
-    if (!stream) {
-        return fake_leave(VR_CU_INVALID_HANDLE);
+    vr_cu_result code = stream ? fake_uncaptured(stream) : VR_CU_INVALID_HANDLE;
+    if (code == VR_CU_SUCCESS) {
+        *id = stream->id;
     }
-    *id = stream->id;
-    return fake_leave(VR_CU_SUCCESS);
+    return fake_leave(code);
 }
 
 vr_cu_result fake_cuStreamCreateWithPriority(struct vr_cu_stream **stream, unsigned flags,
                                              int priority) {
-    FAKE_ENTER(cuStreamCreateWithPriority, FAKE_NEEDS_SAFETY);
+    FAKE_ENTER(cuStreamCreateWithPriority, FAKE_NEEDS_CONTEXT);
     if (fake_thread.lie == FAKE_CUDA_NULL) {
         *stream = NULL;
         return fake_leave(VR_CU_SUCCESS);
@@ -176,19 +183,15 @@ vr_cu_result fake_cuStreamDestroy(struct vr_cu_stream *handle) {
 }
 
 /* Queries and waits spoil a capture of the very stream whatever the thread's mode. */
-static vr_cu_result spoil_own(struct vr_cu_stream *stream) {
-    if (stream->capture == VR_CU_CAPTURE_ACTIVE) {
-        stream->capture = VR_CU_CAPTURE_INVALIDATED;
-        fake_violation("a captured stream was queried");
-        return VR_CU_CAPTURE_FIRST;
-    }
-    return stream->capture == VR_CU_CAPTURE_INVALIDATED ? 901 : VR_CU_SUCCESS;
+static vr_cu_result asks(struct vr_cu_stream *stream) {
+    vr_cu_result code = stream ? fake_uncaptured(stream) : VR_CU_INVALID_HANDLE;
+    return code == VR_CU_SUCCESS ? fake_unsafe() : code;
 }
 
 vr_cu_result fake_cuStreamSynchronize(struct vr_cu_stream *handle) {
-    FAKE_ENTER(cuStreamSynchronize, FAKE_NEEDS_SAFETY);
+    FAKE_ENTER(cuStreamSynchronize, FAKE_NEEDS_CONTEXT);
     struct vr_cu_stream *stream = fake_stream_of(handle);
-    vr_cu_result code = stream ? spoil_own(stream) : VR_CU_INVALID_HANDLE;
+    vr_cu_result code = asks(stream);
     while (code == VR_CU_SUCCESS && fake_busy(stream) && !stream->device->sticky) {
         pthread_cond_wait(&fake.changed, &fake.lock);
     }
@@ -196,9 +199,9 @@ vr_cu_result fake_cuStreamSynchronize(struct vr_cu_stream *handle) {
 }
 
 vr_cu_result fake_cuStreamQuery(struct vr_cu_stream *handle) {
-    FAKE_ENTER(cuStreamQuery, FAKE_NEEDS_SAFETY);
+    FAKE_ENTER(cuStreamQuery, FAKE_NEEDS_CONTEXT);
     struct vr_cu_stream *stream = fake_stream_of(handle);
-    vr_cu_result code = stream ? spoil_own(stream) : VR_CU_INVALID_HANDLE;
+    vr_cu_result code = asks(stream);
     return fake_leave(code ? code : fake_busy(stream) ? VR_CU_NOT_READY : VR_CU_SUCCESS);
 }
 
@@ -207,22 +210,22 @@ vr_cu_result fake_cuStreamGetCtx(struct vr_cu_stream *handle, struct vr_cu_conte
     bool any = (uintptr_t)handle > VR_CU_STREAM_PER_THREAD && !fake_thread.depth;
     FAKE_ENTER(cuStreamGetCtx, any ? FAKE_NEEDS_INIT : FAKE_NEEDS_CONTEXT);
     struct vr_cu_stream *stream = fake_stream_of(handle);
-    if (!stream) {
-        return fake_leave(VR_CU_INVALID_HANDLE);
+    vr_cu_result code = stream ? fake_implicit(stream) : VR_CU_INVALID_HANDLE;
+    if (code == VR_CU_SUCCESS) {
+        *context = stream->context;
     }
-    *context = stream->context;
-    return fake_leave(VR_CU_SUCCESS);
+    return fake_leave(code);
 }
 
 vr_cu_result fake_cuStreamIsCapturing(struct vr_cu_stream *handle,
                                       enum vr_cu_capture_status *status) {
     FAKE_ENTER(cuStreamIsCapturing, FAKE_NEEDS_CONTEXT);
     struct vr_cu_stream *stream = fake_stream_of(handle);
-    if (!stream || fake_implicit(stream)) {
-        return fake_leave(stream ? VR_CU_CAPTURE_IMPLICIT : VR_CU_INVALID_HANDLE);
+    vr_cu_result code = stream ? fake_implicit_query(stream) : VR_CU_INVALID_HANDLE;
+    if (code == VR_CU_SUCCESS) {
+        *status = stream->capture;
     }
-    *status = stream->capture;
-    return fake_leave(VR_CU_SUCCESS);
+    return fake_leave(code);
 }
 
 /* -------------------------------------------------------------- time on GPU */
@@ -298,8 +301,11 @@ vr_cu_result fake_cuEventRecord(struct vr_cu_event *event, struct vr_cu_stream *
 }
 
 vr_cu_result fake_cuEventQuery(struct vr_cu_event *event) {
-    FAKE_ENTER(cuEventQuery, FAKE_NEEDS_CONTEXT);
-    return fake_leave(event->reached >= event->recorded ? VR_CU_SUCCESS : VR_CU_NOT_READY);
+    FAKE_ENTER(cuEventQuery, FAKE_NEEDS_SAFETY);
+    vr_cu_result code = fake_captured_event(event, NULL);
+    return fake_leave(code                                ? code
+                      : event->reached >= event->recorded ? VR_CU_SUCCESS
+                                                          : VR_CU_NOT_READY);
 }
 
 vr_cu_result fake_cuStreamWaitEvent(struct vr_cu_stream *stream, struct vr_cu_event *event,
@@ -343,6 +349,8 @@ static void control_stream_renew(struct vr_cu_stream *stream) {
 static void control_capture(struct vr_cu_stream *stream, enum vr_cu_capture_status status) {
     pthread_mutex_lock(&fake.lock);
     stream->capture = status;
+    stream->capture_mode = VR_CU_MODE_GLOBAL;
+    stream->capture_thread = &fake_thread;
     pthread_mutex_unlock(&fake.lock);
 }
 

@@ -69,6 +69,98 @@ static void captured_queues_cannot_be_marked(void **state) {
     fake->stream_end(stream);
 }
 
+/* CuPy allocates for the first time in a capture. The stream has no id yet; later it does. */
+static void a_captured_stream_is_adopted(void **state) {
+    struct world *world = *state;
+    const struct vr_queue_ops *ops = world->device.queue_ops;
+    struct vr_cu_stream *stream = fake->stream_make(0, true, false);
+    struct vr_queue queue;
+    vram_addr addr = take_memory(&world->device, GRANULE);
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    assert_int_equal(adopt(&world->device, stream, &queue), VRAM_OK);
+    assert_int_equal(ops->fill(&queue, addr, 1, 1, 8), VRAM_OK); /* the graph's own */
+    assert_int_equal(ops->signal(&queue, 1), VRAM_ERR_CAPTURE);
+    assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
+    assert_int_equal(fake->captured(), 1);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    settle(&queue);
+    fake->stream_renew(stream);
+    assert_int_equal(ops->signal(&queue, 2), VRAM_ERR_STALE);
+    end_queue(&queue);
+    fake->stream_end(stream);
+    /* Another context's is refused while it is captured, too. */
+    stream = fake->stream_make(0, true, true);
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    assert_int_equal(adopt(&world->device, stream, &queue), VRAM_ERR_INVALID);
+    assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
+    fake->stream_end(stream);
+    give_memory(&world->device, addr, GRANULE);
+}
+
+/* Work for the legacy stream ends the capture of a blocking one, so it is refused before. */
+static void the_legacy_stream_ends_no_capture(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    const struct vr_queue_ops *ops = device->queue_ops;
+    for (int blocking = 0; blocking < 2; blocking++) {
+        struct vr_cu_stream *stream = fake->stream_make(0, blocking, false);
+        const vram_status expected = blocking ? VRAM_ERR_CAPTURE : VRAM_OK;
+        char bytes[8] = "1234567";
+        struct vr_queue legacy;
+        vram_addr addr = take_memory(device, GRANULE), managed = 0;
+        struct vr_rectangle rows = {.from = addr,
+                                    .to = addr + 64,
+                                    .from_pitch = 16,
+                                    .to_pitch = 16,
+                                    .row_bytes = 8,
+                                    .rows = 2};
+        assert_int_equal(device->managed->alloc(device, PAGE, &managed), VRAM_OK);
+        assert_int_equal(adopt(device, blocking ? NULL : (void *)1, &legacy), VRAM_OK);
+        fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+        assert_int_equal(ops->fill(&legacy, addr, 1, 1, 8), expected);
+        assert_int_equal(ops->fill(&legacy, addr, 1, 2, 8), expected);
+        assert_int_equal(ops->fill(&legacy, addr, 1, 4, 8), expected);
+        assert_int_equal(ops->copy(&legacy, addr + 8, addr, 8), expected);
+        assert_int_equal(ops->copy_rows(&legacy, &rows), expected);
+        assert_int_equal(ops->upload(&legacy, addr, bytes, sizeof bytes), expected);
+        assert_int_equal(ops->download(&legacy, bytes, addr, sizeof bytes), expected);
+        assert_int_equal(device->managed->prefetch(&legacy, managed, PAGE, 0), expected);
+        assert_int_equal(ops->signal(&legacy, 1), expected);
+        if (blocking) {
+            assert_cuda_error(VRAM_ERR_CAPTURE, "cuStreamWriteValue64", 0);
+        }
+        assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
+        fake->capture(stream, VR_CU_CAPTURE_NONE);
+        settle(&legacy);
+        end_queue(&legacy);
+        fake->stream_end(stream);
+        assert_int_equal(device->managed->free(device, managed, PAGE), VRAM_OK);
+        give_memory(device, addr, GRANULE);
+    }
+}
+
+/* Graphs have no such work: the driver would end the capture. */
+static void a_capture_takes_no_prefetch(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    struct vr_queue queue;
+    vram_addr managed = 0, addr = take_memory(device, GRANULE);
+    assert_int_equal(device->managed->alloc(device, PAGE, &managed), VRAM_OK);
+    assert_int_equal(adopt(device, stream, &queue), VRAM_OK);
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    assert_int_equal(device->managed->prefetch(&queue, managed, PAGE, 0), VRAM_ERR_CAPTURE);
+    assert_int_equal(device->managed->advise(device, managed, PAGE, VRAM_ADVICE_PREFER, 0),
+                     VRAM_OK);
+    assert_int_equal(vr_cuda_peer_ops.copy(&queue, addr, device, addr + 64, 64), VRAM_ERR_CAPTURE);
+    assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    end_queue(&queue);
+    fake->stream_end(stream);
+    assert_int_equal(device->managed->free(device, managed, PAGE), VRAM_OK);
+    give_memory(device, addr, GRANULE);
+}
+
 /* A driver without the call for relaxed mode is used as it is. */
 static void relaxing_may_fail(void **state) {
     struct world *world = *state;
@@ -264,6 +356,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(captures_are_left_alone),
         HERE(captured_queues_cannot_be_marked),
+        HERE(a_captured_stream_is_adopted),
+        HERE(the_legacy_stream_ends_no_capture),
+        HERE(a_capture_takes_no_prefetch),
         HERE(relaxing_may_fail),
         HERE(any_stream_can_be_adopted),
         HERE(foreign_streams_are_refused),

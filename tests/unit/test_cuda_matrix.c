@@ -106,7 +106,8 @@ static bool may_pass(const struct driver_entry *entry, int code) {
         {"cuThreadExchangeStreamCaptureMode", 0},
         {"cuCtxPopCurrent", 0},
         {"cuEventDestroy", 0},
-        {"cuStreamQuery", 0}, /* the word had passed meanwhile */
+        {"cuStreamQuery", 0},                            /* the word had passed meanwhile */
+        {"cuStreamIsCapturing", VR_CU_CAPTURE_IMPLICIT}, /* an adopted stream's id is asked later */
         {"cuStreamWriteValue64", VR_CU_NOT_SUPPORTED},
         {"cuLaunchHostFunc", VR_CU_NOT_SUPPORTED},
         {"cuEventQuery", 0}, /* the work was done when the queue ended */

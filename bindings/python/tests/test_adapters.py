@@ -23,7 +23,10 @@ def tearDownModule():
 
 class Stream:
     def __init__(self, ptr):
-        self.ptr = ptr
+        self.ptr, self.device_id, self.capturing = ptr, 0, False
+
+    def is_capturing(self):
+        return self.capturing
 
 
 class ExternalStream(Stream):
@@ -75,7 +78,8 @@ def fake_cupy():
     memory.OutOfMemoryError = OutOfMemoryError
     cuda.PythonFunctionAllocator, cuda.PinnedMemoryPointer = PythonFunctionAllocator, PinnedMemoryPointer
     cuda.CFunctionAllocator = CFunctionAllocator
-    cuda.stream, cuda.device, cuda.through_python = Stream(0), 0, 0
+    cuda.Stream, Stream.null = Stream, Stream(0)
+    cuda.stream, cuda.device, cuda.through_python = Stream.null, 0, 0
     cuda.settled = []  # devices that were waited for
     cuda.Device = lambda index: types.SimpleNamespace(synchronize=lambda: cuda.settled.append(index))
     cuda.get_current_stream = lambda device=-1: cuda.stream

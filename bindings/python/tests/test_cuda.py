@@ -3,11 +3,14 @@
 import ctypes
 import gc
 import os
+import sys
 import unittest
 from unittest import mock
 
 import vram
 from vram import dlpack
+
+from .test_adapters import Stream, fake_cupy
 
 FAKE = os.environ.get("VRAM_CUDA_LIBRARY", "")
 
@@ -104,6 +107,167 @@ class Cuda(unittest.TestCase):
         self.assertEqual(tags["onnxruntime"]["live_blocks"], 1)
         adapter._FREE(int(options["gpu_external_free"]))(block)
         self.assertGreater(ctypes.c_uint64(block).value, 0)
+
+
+def driver(name, *arguments):
+    """A call that succeeds, on the driver that libvram has loaded."""
+    code = getattr(ctypes.CDLL(FAKE), name)(*arguments)
+    if code != 0:
+        raise RuntimeError(f"{name}: {code}")
+
+
+class CapturedStream(Stream):
+    """A stream of the driver's, as CuPy's are."""
+
+    def __init__(self):
+        made = ctypes.c_void_p()
+        driver("cuStreamCreateWithPriority", ctypes.byref(made), 0, 0)
+        super().__init__(made.value)
+
+    def begin_capture(self):
+        driver("cuStreamBeginCapture_v2", ctypes.c_void_p(self.ptr), 2)
+
+    def is_capturing(self):
+        status = ctypes.c_int()
+        driver("cuStreamIsCapturing", ctypes.c_void_p(self.ptr), ctypes.byref(status))
+        return status.value != 0
+
+    def end_capture(self):
+        graph, ready = ctypes.c_void_p(), ctypes.c_void_p()
+        driver("cuStreamEndCapture", ctypes.c_void_p(self.ptr), ctypes.byref(graph))
+        driver("cuGraphInstantiateWithFlags", ctypes.byref(ready), graph, ctypes.c_uint64(0))
+        driver("cuGraphDestroy", graph)
+        return ready
+
+    def fill(self, memory, value):
+        driver("cuMemsetD8Async", ctypes.c_uint64(memory.ptr), value, ctypes.c_size_t(SIZE), ctypes.c_void_p(self.ptr))
+
+
+SIZE = 3 << 20
+
+
+@unittest.skipUnless("fake" in FAKE, "no fake driver: VRAM_CUDA_LIBRARY")
+class Graphs(unittest.TestCase):
+    """What CuPy's graphs use is nobody else's while they live: contents decide."""
+
+    def setUp(self):
+        self.context = ctypes.c_void_p()
+        driver("cuInit", 0)
+        driver("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), 0)
+        driver("cuCtxPushCurrent_v2", self.context)
+        self.cupy, CapturedStream.null = fake_cupy(), Stream(0)
+        self.cuda = self.cupy.cuda
+        self.cuda.Stream = CapturedStream
+        sys.modules["cupy"] = self.cupy
+        import vram.cupy
+        self.adapter = vram.cupy
+        self.adapter.enable(_backend="cuda")
+        self.captures = self.adapter._enabled.captures
+
+    def tearDown(self):
+        self.cuda.stream = CapturedStream.null
+        self.captures.release()
+        self.adapter.disable()
+        del sys.modules["cupy"]
+        driver("cuCtxPopCurrent_v2", ctypes.byref(self.context))
+
+    def on(self, stream):
+        self.cuda.stream = stream
+        return stream
+
+    def assert_launches_touch_nobody(self, graph, stream):
+        """Twenty arrays of the default stream keep what they contain."""
+        self.on(CapturedStream.null)
+        arrays = [self.cuda.alloc(SIZE) for _ in range(20)]
+        for array in arrays:
+            driver("cuMemsetD8Async", ctypes.c_uint64(array.ptr), 1, ctypes.c_size_t(SIZE), None)
+        driver("cuStreamSynchronize", None)
+        driver("cuGraphLaunch", graph, ctypes.c_void_p(stream.ptr))
+        driver("cuStreamSynchronize", ctypes.c_void_p(stream.ptr))
+        for array in arrays:
+            found = ctypes.create_string_buffer(SIZE)
+            driver("cuMemcpyDtoH_v2", found, ctypes.c_uint64(array.ptr), ctypes.c_size_t(SIZE))
+            self.assertEqual(found.raw, b"\1" * SIZE)
+
+    def test_the_first_allocation_of_a_stream_is_in_its_capture(self):
+        stream = self.on(CapturedStream())
+        stream.begin_capture()
+        array = self.cuda.alloc(SIZE)
+        stream.fill(array, 9)
+        del array  # in the capture
+        array = self.cuda.alloc(SIZE)
+        stream.fill(array, 9)
+        graph = stream.end_capture()
+        del array  # after it
+        self.assert_launches_touch_nobody(graph, stream)
+        self.assertEqual(self.captures.release(), 0)
+        driver("cuGraphExecDestroy", graph)
+        self.assertEqual((self.captures.release(), self.captures.release()), (1, 0))
+
+    def test_what_was_there_before_and_a_stream_that_joined(self):
+        stream, other = CapturedStream(), CapturedStream()
+        self.on(stream)
+        array = self.cuda.alloc(SIZE)
+        for _ in range(3):  # from C, where there is C
+            del array
+            array = self.cuda.alloc(SIZE)
+        stream.begin_capture()
+        stream.fill(array, 9)
+        del array
+        self.on(other)
+        other.is_capturing = lambda: stream.is_capturing()  # the fake driver's streams do not join
+        array = self.cuda.alloc(SIZE)
+        stream.fill(array, 9)
+        del array
+        graph = stream.end_capture()
+        self.assert_launches_touch_nobody(graph, stream)
+        self.assertIsNone(self.captures.region(other))
+        driver("cuGraphExecDestroy", graph)
+
+    def test_the_next_capture_has_the_memory_of_a_graph_that_is_gone(self):
+        stream = self.on(CapturedStream())
+        seen, kept = set(), []
+        for _ in range(4):
+            stream.begin_capture()
+            array = self.cuda.alloc(SIZE)
+            stream.fill(array, 9)
+            seen.add(array.ptr)
+            del array
+            driver("cuGraphExecDestroy", stream.end_capture())
+        self.assertEqual(len(seen), 1)
+        stream.begin_capture()
+        kept.append(self.cuda.alloc(SIZE))
+        graph = stream.end_capture()
+        driver("cuGraphExecDestroy", graph)
+        self.assertEqual(self.captures.release(), 1)
+        kept.clear()  # its region has ended: in the order of its stream
+        self.assertEqual(self.adapter.stats()["cupy"]["live_blocks"], 0)
+
+    def test_a_capture_that_fails_and_a_wait_for_the_device(self):
+        stream = self.on(CapturedStream())
+        outside = self.on(type("ExternalStream", (Stream,), {})(0x7000))
+        block = self.cuda.alloc(SIZE)
+        del block
+        self.on(stream)
+        stream.begin_capture()
+        self.cuda.alloc(SIZE)
+        with self.assertRaises(vram.CaptureError):
+            self.adapter.empty_cache()
+        self.assertEqual((self.cuda.settled, stream.is_capturing()), ([], True))
+        with self.assertRaises(RuntimeError):
+            driver("cuStreamQuery", ctypes.c_void_p(stream.ptr))  # spoils it
+        with self.assertRaises(RuntimeError):
+            stream.end_capture()
+        self.assertEqual(self.captures.release(), 1)
+        self.assertGreaterEqual(self.adapter.empty_cache(), SIZE)
+        self.assertEqual(self.cuda.settled, [0])
+        del outside
+
+    def test_disable_leaves_streams_as_they_were(self):
+        changed = CapturedStream.begin_capture
+        self.adapter.disable()
+        self.assertIsNot(CapturedStream.begin_capture, changed)
+        self.adapter.enable(_backend="cuda")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ CuPy calls without Python; the rest, and everything where that library is absent
 A stream that CuPy did not make (ExternalStream, Stream.from_external) may be destroyed by its owner at any time, and a
 driver that is asked about a destroyed stream crashes. The pool asks streams what they have finished, so it never learns
 of these: their blocks are kept for the same stream, as in CuPy's own pool (_External).
+
+What a stream uses while it is captured stays with the graph (_captures.py).
 """
 from __future__ import annotations
 
@@ -24,14 +26,16 @@ import os
 import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
+from ._captures import Captures
 from ._library import NATIVE, lib
 from ._streams import PER_THREAD, STREAMS_MAX, DevicePool, DevicePools
-from .errors import Error, OutOfMemoryError
+from .errors import CaptureError, Error, OutOfMemoryError
 
 _ABI = 2  # VRAM_CUPY_ABI of adapters/cupy/cupy_memory.h
 
 _enabled: Optional["_Allocator"] = None
 _made: Optional["_Allocator"] = None  # the one of before disable: it keeps the streams that the pool knows of
+_undo: Callable[[], None] = lambda: None  # of what enable changed in CuPy's streams
 
 
 class _Pinned:
@@ -102,6 +106,14 @@ class _Streams:
         """Whether no block of the stream that came from C is live; then the next one comes through Python."""
         found = self._records.get((device, native))
         return found is None or self._retire(found[0]) == 1
+
+    def redirect(self, native: int, device: int, queue: int) -> None:
+        """Blocks of the stream that came from C are freed on that queue, and none is allocated before the next one
+        that comes through Python."""
+        self.current.clear()
+        found = self._records.get((device, native))
+        if found is not None:
+            self._functions.vram_cupy_stream_set(found[0], queue)
 
     def malloc(self, stream_now: Callable[[], Any], through_python: Callable[[int], Any]) -> Callable[[int], Any]:
         """The allocator: C first."""
@@ -180,6 +192,8 @@ class _Allocator:
         self._lock = threading.Lock()
         self._pinned: Any = None
         self._streams: Optional[_Streams] = None
+        self.captures = Captures(lambda stream: None if _is_external(stream) else self.pool(stream.device_id),
+                                 self._follow)
         self.allocate = cupy.cuda.PythonFunctionAllocator(self.malloc, self.free).malloc
         functions = _c_functions()
         if functions is not None and hasattr(cupy.cuda, "CFunctionAllocator"):
@@ -192,12 +206,19 @@ class _Allocator:
                 return self._malloc(size, device)
             except OutOfMemoryError:
                 # A quota of the tag is no shortage of the device, for which alone on_out_of_memory is called.
-                external = self._external.get(device)
-                if external is None or external.release() == 0:
+                if not self._release(device):
                     raise
             return self._malloc(size, device)
         except OutOfMemoryError as error:
             raise self._exhausted(size, self.pool(device).pool.stats()["requested_bytes"]) from error
+
+    def _release(self, device: int) -> bool:
+        """Whether the pool got anything back."""
+        graphs, external = self.captures.release(), self._external.get(device)
+        try:
+            return (external.release() if external is not None else 0) + graphs > 0
+        except CaptureError:
+            return graphs > 0
 
     def _malloc(self, size: int, device: int) -> int:
         pool, stream = self.pool(device), self._current(device)
@@ -205,11 +226,20 @@ class _Allocator:
             block, size = self.external(device).alloc(stream.ptr, size)
             self._queues[block] = stream.ptr, size
             return block
+        region = self.captures.region(stream)
+        if region is not None:
+            block = pool.alloc(size, region)
+            self._queues[block] = region
+            return block
         block, queue = pool.alloc_on(stream.ptr, stream, size)
         self._queues[block] = queue
-        if self._streams is not None:
+        if self._streams is not None and not self.captures.open():
             self._streams.learn(stream.ptr, device, pool, queue)
         return block
+
+    def _follow(self, stream: Any, queue: int) -> None:
+        if self._streams is not None:
+            self._streams.redirect(stream.ptr, stream.device_id, queue)
 
     def free(self, block: int, device: int) -> None:
         try:
@@ -217,7 +247,7 @@ class _Allocator:
             if isinstance(where, tuple):
                 self._external[device].free(block, *where)
             else:
-                self._pools[device].free(block, where)
+                self._pools[device].free(block, self.captures.redirect.get(where, where))
         except Exception:
             pass  # the interpreter is ending: CuPy calls this from a destructor, which cannot raise
 
@@ -231,9 +261,23 @@ class _Allocator:
         with self._lock:
             found = self._external.get(device)
             if found is None:
-                found = _External(self._pools[device], lambda: self.made_for[0].cuda.Device(device).synchronize())
+                found = _External(self._pools[device], lambda: self._settle(device))
                 self._external[device] = found
         return found
+
+    def _settle(self, device: int) -> None:
+        """Waits for the device, which would end a capture: not while a stream is captured of which CuPy knows, or one
+        that the default stream waits for."""
+        cuda = self.made_for[0].cuda
+        owners = [owner for _, owner in list(self._pools[device]._queues.values())]
+        for stream in owners + [self._current(device), cuda.Stream.null]:
+            try:
+                captured = stream.is_capturing()
+            except RuntimeError:
+                captured = True
+            if captured:
+                raise CaptureError("a stream of the device is being captured into a graph")
+        cuda.Device(device).synchronize()
 
     def malloc_pinned(self, size: int) -> Any:
         if self._pinned is None:
@@ -247,7 +291,7 @@ class _Allocator:
 def enable(*, pinned: bool = True, _backend: str = "cuda") -> None:
     """Has CuPy allocate from libvram, on all devices; a second call does nothing. `pinned=False` leaves pinned memory
     to CuPy. vram.NoDriverError without CUDA, ImportError without CuPy."""
-    global _enabled, _made
+    global _enabled, _made, _undo
     if _enabled is not None:
         return
     import cupy
@@ -255,6 +299,7 @@ def enable(*, pinned: bool = True, _backend: str = "cuda") -> None:
     if allocator is None or allocator.made_for != (cupy, _backend):
         allocator = _Allocator(cupy, _backend)
     allocator._pools[0]  # fails here, and not in the first array
+    _undo = allocator.captures.install(cupy.cuda.Stream)
     cupy.cuda.set_allocator(allocator.allocate)
     if pinned:
         cupy.cuda.set_pinned_memory_allocator(allocator.malloc_pinned)
@@ -269,15 +314,19 @@ def disable() -> None:
     import cupy
     cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc)
     cupy.cuda.set_pinned_memory_allocator(cupy.get_default_pinned_memory_pool().malloc)
+    _undo()
     _enabled = None
     empty_cache()
 
 
 def empty_cache() -> int:
     """Waits for all work of the devices and gives the pool the memory that streams which CuPy did not make have freed;
-    returns how many bytes. It also happens when memory runs out."""
-    external = [] if _made is None else list(_made._external.values())
-    return sum(each.release() for each in external)
+    returns how many bytes. Memory of graphs that are gone is given back, too. It also happens when memory runs out.
+    vram.CaptureError, and nothing is given back, while a stream is captured."""
+    if _made is None:
+        return 0
+    _made.captures.release()
+    return sum(each.release() for each in list(_made._external.values()))
 
 
 def stats(device: int = 0) -> Dict[str, Any]:

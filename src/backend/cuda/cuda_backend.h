@@ -181,7 +181,8 @@ struct vr_cuda_events {
 struct vr_cuda_queue {
     struct vr_cu_stream *stream;
     uint64_t thread;         /* the only thread that may submit; 0: any */
-    unsigned long long id;   /* the driver's, never reused; 0 if it has none */
+    bool has_id;             /* the driver numbers streams and this one was adopted */
+    vr_atomic_u64 id;        /* that number, never reused; 0 until the stream is not captured */
     vr_atomic_u64 signalled; /* highest value of any signal */
     struct vr_cuda_events events;
 };
@@ -266,17 +267,19 @@ void vr_cuda_events_end(const struct vr_cuda_device *device, struct vr_cuda_queu
 
 /* ------------------------------------------------------------------ streams */
 
-/* Makes the context current for a submission. On VRAM_OK the caller must call vr_cuda_leave. */
+/* Makes the context current for work that graphs may have; VRAM_ERR_CAPTURE if it would end a
+   capture. On VRAM_OK the caller must call vr_cuda_leave, here and below. */
 vram_status vr_cuda_submit_begin(const struct vr_queue *queue, struct vr_cuda_scope *scope,
                                  enum vr_cu_call call);
+/* The same for markers and for work that graphs cannot have: VRAM_ERR_CAPTURE while the stream is
+   captured; VRAM_ERR_STALE for a stream that has the handle of the adopted one and is another. */
+vram_status vr_cuda_mark_begin(const struct vr_queue *queue, struct vr_cuda_scope *scope,
+                               enum vr_cu_call call);
 struct vr_cu_stream *vr_cuda_stream(const struct vr_queue *queue);
 /* The stream to ask whether the work of a queue is complete. */
 struct vr_cu_stream *vr_cuda_query_stream(const struct vr_cuda_queue *impl);
-/* Whether the stream is being captured. The device's context is current, here and below. */
+/* Whether the stream is being captured. The device's context is current. */
 vram_status vr_cuda_capture_query(const struct vr_queue *queue, bool *captured);
-/* VRAM_ERR_CAPTURE while the stream is captured; VRAM_ERR_STALE for a stream that has the handle of
-   the adopted one and is another. */
-vram_status vr_cuda_capture_check(const struct vr_queue *queue, enum vr_cu_call call);
 
 static inline struct vr_cuda_device *vr_cuda_device_of(const struct vr_queue *queue) {
     return queue->device->impl;

@@ -38,7 +38,7 @@ static vram_status managed_prefetch(struct vr_queue *queue, vram_addr addr, uint
     struct vr_cuda_scope scope;
     const struct vr_cuda_device *cuda = queue->device->impl;
     const struct vr_cuda_dialect *dialect = cuda->api->dialect;
-    vram_status status = vr_cuda_submit_begin(queue, &scope, dialect->prefetch_call);
+    vram_status status = vr_cuda_mark_begin(queue, &scope, dialect->prefetch_call);
     if (status != VRAM_OK) {
         return status;
     }

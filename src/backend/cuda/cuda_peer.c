@@ -262,7 +262,7 @@ static vram_status peer_copy(struct vr_queue *queue, vram_addr to, struct vr_dev
     const struct vr_cuda_device *cuda = queue->device->impl, *other = peer->impl;
     const struct vr_cuda_dialect *dialect = cuda->api->dialect;
     struct vr_cuda_scope scope;
-    vram_status status = vr_cuda_submit_begin(queue, &scope, dialect->peer_copy_call);
+    vram_status status = vr_cuda_mark_begin(queue, &scope, dialect->peer_copy_call);
     if (status == VRAM_OK) {
         vr_cu_result code = dialect->peer_copy(cuda, vr_cuda_stream(queue), to, other, from, bytes);
         status = vr_cuda_check(cuda->api, dialect->peer_copy_call, code, VRAM_ERR_DEVICE_MEMORY);

@@ -6,10 +6,37 @@
  *  (1) No signal or wait is submitted to a stream that is being captured: a graph would write the
  *      old value again at each replay. Only the driver knows, and a program may capture any stream
  *      whose handle it can get, so every signal and wait asks.
- *  (2) A captured stream is neither queried nor synchronised: that would invalidate the capture.
+ *  (2) No call ends a capture: see below. One that would is not made, and answers VRAM_ERR_CAPTURE.
  *  (3) A word is given back only when no write to it can be pending.
  *  (4) No signal is submitted to a stream that has the handle of an adopted one and is not it: a
- *      program may destroy its stream too early, and the driver reuses handles.
+ *      program may destroy its stream too early, and the driver reuses handles. A captured stream
+ *      cannot be asked for its id; the first call after the capture asks.
+ *
+ * Which calls invalidate a capture, as NVIDIA documents it and as driver 580.159 did on an H200,
+ * where each call of this backend was made in each of these cases. All others are harmless, also
+ * those that create, map and release physical memory, reserve addresses, create and destroy streams
+ * and events, load modules, and all that submits work to a stream that is not captured.
+ *
+ *  - Calls on the captured stream itself, in every mode, by any thread: cuStreamQuery,
+ *    cuStreamSynchronize, cuStreamGetId, cuMemcpyPeerAsync and cuMemPrefetchAsync (900), and
+ *    cuStreamWaitEvent for an event that was recorded outside (905). So cuStreamIsCapturing is asked
+ *    first: it and cuStreamGetCtx are harmless. Other copies, fills, kernels and markers become part
+ *    of the graph.
+ *  - Calls on the legacy stream (NULL, 1), while a blocking stream of the same context is captured,
+ *    in every mode, by any thread: all but cuStreamIsCapturing, which answers 906 like the others
+ *    and harms nothing. They invalidate the captures of blocking streams. CuPy's streams are
+ *    blocking if not asked otherwise, PyTorch's are not.
+ *  - "Potentially unsafe" calls (900): cuMemAlloc, cuMemFree, cuMemAllocManaged, cuMemAdvise,
+ *    cuMemHostAlloc, cuMemFreeHost, cuMemHostRegister, cuMemHostUnregister, cuModuleUnload,
+ *    cuEventQuery, and cuStreamQuery and cuStreamSynchronize of any stream. They invalidate captures
+ *    in mode GLOBAL whoever calls, and those in mode THREAD_LOCAL that the calling thread began;
+ *    none in mode RELAXED, and none at all when the calling thread has exchanged its own mode for
+ *    RELAXED: VR_CUDA_RELAXED.
+ *  - cuEventQuery of an event that was recorded in a capture (907), and cuCtxSynchronize while any
+ *    stream of the context is captured (900). The library makes neither call.
+ *
+ * Between the question and the call another thread may begin a capture; only the program can
+ * prevent that.
  *
  * The per-thread default stream is one handle for one stream per thread. It is adopted for the
  * calling thread: submissions by other threads are refused, because they would go to another
@@ -42,13 +69,6 @@ static vram_status check_thread(const struct vr_queue *queue, enum vr_cu_call ca
                         "work from that one only");
 }
 
-vram_status vr_cuda_submit_begin(const struct vr_queue *queue, struct vr_cuda_scope *scope,
-                                 enum vr_cu_call call) {
-    vram_status status = check_thread(queue, call);
-    return status == VRAM_OK ? vr_cuda_enter(scope, vr_cuda_device_of(queue), VR_CUDA_UNCHANGED)
-                             : status;
-}
-
 struct vr_cu_stream *vr_cuda_stream(const struct vr_queue *queue) {
     const struct vr_cuda_queue *impl = queue->impl;
     return impl->stream;
@@ -64,10 +84,10 @@ struct vr_cu_stream *vr_cuda_query_stream(const struct vr_cuda_queue *impl) {
 
 /* An invalidated capture counts too. The legacy stream returns an error while any other stream that
    it would wait for is captured. */
-vram_status vr_cuda_capture_query(const struct vr_queue *queue, bool *captured) {
-    const struct vr_cuda_device *cuda = vr_cuda_device_of(queue);
+static vram_status stream_is_captured(const struct vr_cuda_device *cuda,
+                                      struct vr_cu_stream *stream, bool *captured) {
     enum vr_cu_capture_status found = VR_CU_CAPTURE_NONE;
-    vr_cu_result code = cuda->api->cuStreamIsCapturing(vr_cuda_query_stream(queue->impl), &found);
+    vr_cu_result code = cuda->api->cuStreamIsCapturing(stream, &found);
     if (code == VR_CU_CAPTURE_IMPLICIT) {
         *captured = true;
         return VRAM_OK;
@@ -80,17 +100,23 @@ vram_status vr_cuda_capture_query(const struct vr_queue *queue, bool *captured) 
     return status;
 }
 
-/* keeps (4), if the driver can tell. */
-static vram_status check_stream_id(const struct vr_queue *queue, enum vr_cu_call call) {
-    const struct vr_cuda_device *cuda = vr_cuda_device_of(queue);
-    const struct vr_cuda_queue *impl = queue->impl;
+vram_status vr_cuda_capture_query(const struct vr_queue *queue, bool *captured) {
+    return stream_is_captured(vr_cuda_device_of(queue), vr_cuda_query_stream(queue->impl),
+                              captured);
+}
+
+/* keeps (4), if the driver can tell: learns the id of an adopted stream, or compares it. The stream
+   is not captured. */
+static vram_status check_stream_id(const struct vr_cuda_device *cuda, struct vr_cuda_queue *impl,
+                                   enum vr_cu_call call) {
     const struct vr_cuda_dialect *dialect = cuda->api->dialect;
     unsigned long long id = 0;
-    if (!impl->id) {
+    uint64_t known = 0;
+    if (!impl->has_id) {
         return VRAM_OK;
     }
     vram_status status = VR_CUDA(cuda, cuStreamGetId, impl->stream, &id);
-    if (status == VRAM_OK && id != impl->id) {
+    if (status == VRAM_OK && !vr_cas(&impl->id, &known, id, VR_ACQ_REL) && known != id) {
         status = vr_error_set(VRAM_ERR_STALE, dialect->name, dialect->names[call], 0,
                               "the adopted stream was destroyed, and another has its handle; "
                               "vram_queue_end comes first");
@@ -98,19 +124,52 @@ static vram_status check_stream_id(const struct vr_queue *queue, enum vr_cu_call
     return status;
 }
 
-/* keeps (1) */
-vram_status vr_cuda_capture_check(const struct vr_queue *queue, enum vr_cu_call call) {
+static vram_status refuse_captured(const struct vr_queue *queue, enum vr_cu_call call) {
     const struct vr_cuda_dialect *dialect = vr_cuda_device_of(queue)->api->dialect;
     bool captured = false;
-    vram_status status = check_stream_id(queue, call);
+    vram_status status = vr_cuda_capture_query(queue, &captured);
+    return status == VRAM_OK && captured
+               ? vr_error_set(VRAM_ERR_CAPTURE, dialect->name, dialect->names[call], 0,
+                              "the stream, or one that it waits for, is being captured into a "
+                              "graph; end the capture first")
+               : status;
+}
+
+/* keeps (1) and (4) */
+static vram_status check_marked(const struct vr_queue *queue, enum vr_cu_call call) {
+    vram_status status = refuse_captured(queue, call);
+    return status == VRAM_OK ? check_stream_id(vr_cuda_device_of(queue), queue->impl, call)
+                             : status;
+}
+
+/* What a captured stream takes becomes part of the graph; the legacy stream would end the capture of
+   another one: keeps (2). */
+static vram_status check_submitted(const struct vr_queue *queue, enum vr_cu_call call) {
+    bool legacy = (uintptr_t)vr_cuda_stream(queue) <= VR_CU_STREAM_LEGACY;
+    return legacy ? refuse_captured(queue, call) : VRAM_OK;
+}
+
+static vram_status begin(const struct vr_queue *queue, struct vr_cuda_scope *scope,
+                         enum vr_cu_call call,
+                         vram_status (*check)(const struct vr_queue *queue, enum vr_cu_call call)) {
+    vram_status status = check_thread(queue, call);
     if (status == VRAM_OK) {
-        status = vr_cuda_capture_query(queue, &captured);
+        status = vr_cuda_enter(scope, vr_cuda_device_of(queue), VR_CUDA_UNCHANGED);
     }
-    if (status == VRAM_OK && captured) {
-        status = vr_error_set(VRAM_ERR_CAPTURE, dialect->name, dialect->names[call], 0,
-                              "the stream is being captured into a graph; end the capture first");
+    if (status == VRAM_OK && (status = check(queue, call)) != VRAM_OK) {
+        vr_cuda_leave(scope);
     }
     return status;
+}
+
+vram_status vr_cuda_submit_begin(const struct vr_queue *queue, struct vr_cuda_scope *scope,
+                                 enum vr_cu_call call) {
+    return begin(queue, scope, call, check_submitted);
+}
+
+vram_status vr_cuda_mark_begin(const struct vr_queue *queue, struct vr_cuda_scope *scope,
+                               enum vr_cu_call call) {
+    return begin(queue, scope, call, check_marked);
 }
 
 /* ---------------------------------------------------------- making and ending */
@@ -142,11 +201,14 @@ static vram_status stream_adopt(const struct vr_cuda_device *cuda, struct vr_cud
     if (number <= VR_CU_STREAM_PER_THREAD) {
         return VRAM_OK;
     }
+    bool captured = false;
+    impl->has_id = cuda->api->cuStreamGetId != NULL;
     vram_status status = cuda->api->dialect->stream_home(cuda, impl->stream);
-    if (status == VRAM_OK && cuda->api->cuStreamGetId) {
-        status = VR_CUDA(cuda, cuStreamGetId, impl->stream, &impl->id);
+    if (status == VRAM_OK && impl->has_id) {
+        status = stream_is_captured(cuda, impl->stream, &captured);
     }
-    return status;
+    return status == VRAM_OK && !captured ? check_stream_id(cuda, impl, VR_CU_CALL_cuStreamGetId)
+                                          : status;
 }
 
 /* Creates the queue for a stream: queue->native if the program created it, else a new one. */
@@ -215,13 +277,10 @@ static bool stream_finish(const struct vr_cuda_device *cuda, struct vr_cu_stream
 static bool finish_adopted(const struct vr_queue *queue) {
     const struct vr_cuda_device *cuda = vr_cuda_device_of(queue);
     const struct vr_cuda_queue *impl = queue->impl;
-    bool captured = false;
     if (signals_done(queue)) {
         return true;
     }
-    if (is_foreign_thread(impl) ||
-        check_stream_id(queue, VR_CU_CALL_cuStreamSynchronize) != VRAM_OK ||
-        vr_cuda_capture_query(queue, &captured) != VRAM_OK || captured) {
+    if (is_foreign_thread(impl) || check_marked(queue, VR_CU_CALL_cuStreamSynchronize) != VRAM_OK) {
         return false; /* keeps (2) and (4) */
     }
     return stream_finish(cuda, impl->stream);

@@ -379,18 +379,15 @@ void vr_cuda_events_end(const struct vr_cuda_device *device, struct vr_cuda_queu
 vram_status vr_cuda_signal(struct vr_queue *queue, uint64_t value) {
     struct vr_cuda_queue *impl = queue->impl;
     struct vr_cuda_scope scope;
-    vram_status status = vr_cuda_submit_begin(queue, &scope, VR_CU_CALL_cuStreamWriteValue64);
+    vram_status status = vr_cuda_mark_begin(queue, &scope, VR_CU_CALL_cuStreamWriteValue64);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_cuda_capture_check(queue, VR_CU_CALL_cuStreamWriteValue64);
-    if (status == VRAM_OK) {
-        vr_atomic_max(&impl->signalled,
-                      value); /* before the write is submitted: queue_destroy reads it */
-        status = word_write_submit(vr_cuda_device_of(queue), impl->stream, queue->word, value);
-        if (status == VRAM_ERR_UNSUPPORTED) {
-            status = event_signal(vr_cuda_device_of(queue), impl, value);
-        }
+    vr_atomic_max(&impl->signalled,
+                  value); /* before the write is submitted: queue_destroy reads it */
+    status = word_write_submit(vr_cuda_device_of(queue), impl->stream, queue->word, value);
+    if (status == VRAM_ERR_UNSUPPORTED) {
+        status = event_signal(vr_cuda_device_of(queue), impl, value);
     }
     vr_cuda_leave(&scope);
     return status;
@@ -404,14 +401,11 @@ static vram_status wait_for_event(struct vr_queue *queue, struct vr_queue *other
     const struct vr_cuda_queue *impl = queue->impl, *source = other->impl;
     struct vr_cuda_scope outer, inner;
     struct vr_cu_event *event = NULL;
-    vram_status status = vr_cuda_submit_begin(other, &outer, VR_CU_CALL_cuEventRecord);
+    vram_status status = vr_cuda_mark_begin(other, &outer, VR_CU_CALL_cuEventRecord);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_cuda_capture_check(other, VR_CU_CALL_cuEventRecord);
-    if (status == VRAM_OK) {
-        status = VR_CUDA(signaller, cuEventCreate, &event, VR_CU_EVENT_DISABLE_TIMING);
-    }
+    status = VR_CUDA(signaller, cuEventCreate, &event, VR_CU_EVENT_DISABLE_TIMING);
     if (status == VRAM_OK) {
         status = VR_CUDA(signaller, cuEventRecord, event, source->stream);
         if (status == VRAM_OK &&
@@ -450,12 +444,11 @@ vram_status vr_cuda_after(struct vr_queue *queue, struct vr_queue *other, uint64
     bool supported =
         vr_load(&cuda->memory_ops, VR_RELAXED) && vr_load(&cuda->stream_waits, VR_RELAXED);
     struct vr_cuda_scope scope;
-    vram_status status = vr_cuda_submit_begin(queue, &scope, call);
+    vram_status status = vr_cuda_mark_begin(queue, &scope, call);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_cuda_capture_check(queue, call);
-    if (status == VRAM_OK && supported) {
+    if (supported) {
         status = wait_for_word(queue, other, value, &supported);
     }
     vr_cuda_leave(&scope);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_cuda_captures.c: pools beside captures in every mode, over the fake driver, which ends a
+ * capture where NVIDIA's does: streams that the library meets in their capture, and the legacy
+ * stream.
+ */
+#include "unit/cuda_stage.h"
+
+/* Beside the capture of a blocking stream the legacy stream, on which the freed block's work still
+   runs, can be neither marked nor asked: nobody gets the block before it can. */
+static void the_legacy_stream_waits_for_the_capture(void **state) {
+    struct stage *stage = *state;
+    stage_open(stage, UINT64_C(4) << 30, "5s");
+    struct vr_cu_stream *stream = fake->stream_make(0, true, false);
+    vram_queue *legacy;
+    vram_addr freed, other, again;
+    unsigned char bytes[4] = {0};
+    assert_ok(vram_queue_adopt(stage->device, NULL, &legacy));
+    assert_ok(vram_alloc(stage->pool, 3 * MIB, legacy, &freed));
+    fake->hold(true);
+    assert_ok(vram_queue_fill(legacy, freed, 7, 1, 3 * MIB));
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    assert_int_equal(vram_queue_fill(legacy, freed, 8, 1, 8), VRAM_ERR_CAPTURE);
+    assert_ok(vram_free(freed, legacy));
+    assert_ok(vram_alloc(stage->pool, 3 * MIB, stage->queue, &other));
+    assert_true(other + 3 * MIB <= freed || freed + 3 * MIB <= other);
+    assert_ok(vram_queue_fill(stage->queue, other, 9, 1, 3 * MIB));
+    assert_int_equal(vram_queue_wait(legacy, 0), VRAM_ERR_CAPTURE);
+    assert_int_equal(vram_queue_end(legacy), VRAM_ERR_CAPTURE);
+    assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
+    fake->hold(false);
+    assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
+    assert_true(fake->peek(other, bytes, sizeof bytes));
+    assert_memory_equal(bytes, "\x9\x9\x9\x9", 4);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    assert_ok(vram_queue_wait(legacy, FOR_EVER));
+    assert_ok(vram_alloc(stage->pool, 3 * MIB, legacy, &again));
+    assert_int_equal(again, freed);
+    adoption_end(legacy, stream);
+    stage_close(stage);
+}
+
+/* A stream that the library meets in its capture. */
+struct met {
+    struct vr_cu_stream *stream;
+    int mode;
+    pthread_barrier_t barrier; /* of a thread that captures, and the test */
+};
+
+static vr_cu_result (*capture_begin)(struct vr_cu_stream *stream, int mode);
+static vr_cu_result (*capture_end)(struct vr_cu_stream *stream, void **graph);
+static vr_cu_result (*graph_destroy)(void *graph);
+
+static void graph_calls(void) {
+    void *library = dlopen(FAKE_CUDA_PATH, RTLD_NOW);
+    void *found[] = {dlsym(library, "cuStreamBeginCapture_v2"),
+                     dlsym(library, "cuStreamEndCapture"), dlsym(library, "cuGraphDestroy")};
+    memcpy(&capture_begin, &found[0], sizeof found[0]);
+    memcpy(&capture_end, &found[1], sizeof found[1]);
+    memcpy(&graph_destroy, &found[2], sizeof found[2]);
+}
+
+static void met_end(struct met *met) {
+    void *graph = NULL;
+    assert_int_equal(capture_end(met->stream, &graph), 0);
+    assert_int_equal(graph_destroy(graph), 0);
+}
+
+static void *capture_elsewhere(void *argument) {
+    struct met *met = argument;
+    assert_int_equal(capture_begin(met->stream, met->mode), 0);
+    pthread_barrier_wait(&met->barrier);
+    pthread_barrier_wait(&met->barrier);
+    met_end(met);
+    return NULL;
+}
+
+/* What CuPy does that allocates for the first time in a capture, and what goes on beside it. */
+static void meet(const struct stage *stage, const struct met *met, vram_queue **queue) {
+    vram_addr first, second, other;
+    assert_ok(vram_queue_shared(stage->device, met->stream, queue));
+    assert_ok(vram_alloc(stage->pool, 5 * MIB, *queue, &first));
+    assert_ok(vram_queue_fill(*queue, first, 1, 4, 400));
+    assert_ok(vram_free(first, *queue));
+    assert_ok(vram_alloc(stage->pool, 5 * MIB, *queue, &second));
+    assert_int_equal(second, first);
+    assert_ok(vram_free(second, *queue));
+    assert_ok(vram_alloc(stage->pool, 70 * MIB, stage->queue, &other));
+    assert_ok(vram_free(other, stage->queue));
+    assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
+    assert_ok(vram_pool_trim(stage->pool, NULL, NULL));
+    assert_int_equal(fake->capture_status(met->stream), VR_CU_CAPTURE_ACTIVE);
+}
+
+/* In each mode, blocking or not, begun by this thread or by another one. */
+static void streams_are_met_in_their_capture(void **state) {
+    struct stage *stage = *state;
+    graph_calls();
+    for (int i = 0; i < 12; i++) {
+        struct met met = {.mode = i / 4};
+        vram_queue *queue;
+        pthread_t thread;
+        bool other = i & 2;
+        stage_open(stage, UINT64_C(4) << 30, "5s");
+        met.stream = fake->stream_make(0, i & 1, false);
+        if (other) {
+            pthread_barrier_init(&met.barrier, NULL, 2);
+            assert_int_equal(pthread_create(&thread, NULL, capture_elsewhere, &met), 0);
+            pthread_barrier_wait(&met.barrier);
+            meet(stage, &met, &queue);
+            pthread_barrier_wait(&met.barrier);
+            pthread_join(thread, NULL);
+            pthread_barrier_destroy(&met.barrier);
+        } else {
+            assert_int_equal(capture_begin(met.stream, met.mode), 0);
+            meet(stage, &met, &queue);
+            met_end(&met);
+        }
+        assert_ok(vram_queue_wait(queue, FOR_EVER));
+        adoption_end(queue, met.stream);
+        stage_close(stage);
+        fake->reset();
+        fake->devices(2);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(the_legacy_stream_waits_for_the_capture),
+        HERE(streams_are_met_in_their_capture),
+    };
+    return cmocka_run_group_tests_name("cuda_captures", tests, NULL, NULL);
+}
