@@ -162,8 +162,10 @@ static void queue_last_mark(struct vr_queue_object *queue) {
 
 static void thread_ended(void *unused) {
     (void)unused;
+    thread_noted = false; /* a destructor that runs later may need a queue, which is another one */
     for (int i = 0; i < THREAD_QUEUES && !vr_exiting(); i++) {
         struct vr_queue_object *queue = vr_shared_find(VR_KIND_QUEUE, thread_queues[i]);
+        thread_queues[i] = 0;
         if (queue) {
             queue_last_mark(queue);
             vr_leave(queue);

@@ -139,7 +139,8 @@ bool vr_device_is_shared(const struct vr_device_object *device) {
 /* Whether work that the calling thread submits to `native` is in the order of the queue. */
 static bool queue_is_of(const struct vr_queue_object *queue, const void *native) {
     return queue->base.adopted && !queue->region && queue->base.native == native &&
-           (!queue->base.thread || queue->base.thread == vr_os_thread_number());
+           (!queue->base.thread || queue->base.thread == vr_os_thread_number()) &&
+           !vr_load(&queue->base.last, VR_RELAXED);
 }
 
 /* The first such queue that is open; NULL: none. */

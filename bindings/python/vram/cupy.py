@@ -207,7 +207,7 @@ class _Allocator:
             return block
         block, queue = pool.alloc_on(stream.ptr, stream, size)
         self._queues[block] = queue
-        if self._streams is not None:
+        if self._streams is not None and stream.ptr != PER_THREAD:  # one number for the streams of all threads
             self._streams.learn(stream.ptr, device, pool, queue)
         return block
 
