@@ -86,12 +86,8 @@ static struct served_stream *stream_place(void) {
     return stream_count < SERVE_STREAMS ? &streams[stream_count++] : NULL;
 }
 
-/* The queue of a stream; NULL: it cannot be adopted. Keeps (3). */
-static vram_queue *queue_of(vram_device *device, int ordinal, void *stream) {
-    uint64_t epoch = atomic_load(&stream_epoch);
-    if (recent.epoch == epoch && recent.last.stream == stream && recent.last.ordinal == ordinal) {
-        return recent.last.queue;
-    }
+/* Keeps (3). */
+static vram_queue *queue_of_stream(vram_device *device, int ordinal, void *stream) {
     vram_queue *queue = NULL;
     pthread_mutex_lock(&stream_lock);
     struct served_stream *found = stream_find(stream, ordinal);
@@ -104,6 +100,29 @@ static vram_queue *queue_of(vram_device *device, int ordinal, void *stream) {
     }
     queue = found ? found->queue : NULL;
     pthread_mutex_unlock(&stream_lock);
+    return queue;
+}
+
+/* The calling thread's own stream: libvram ends the queue with the thread. */
+static vram_queue *queue_of_thread(vram_device *device, void *stream) {
+    vram_queue *queue = NULL;
+    inside_begin();
+    if (vram_queue_shared(device, stream, &queue) != VRAM_OK) {
+        queue = NULL;
+    }
+    inside_end();
+    return queue;
+}
+
+/* The queue of a stream; NULL: it cannot be adopted. */
+static vram_queue *queue_of(vram_device *device, int ordinal, void *stream) {
+    uint64_t epoch = atomic_load(&stream_epoch);
+    if (recent.epoch == epoch && recent.last.stream == stream && recent.last.ordinal == ordinal) {
+        return recent.last.queue;
+    }
+    vram_queue *queue = (uintptr_t)stream == STREAM_PER_THREAD
+                            ? queue_of_thread(device, stream)
+                            : queue_of_stream(device, ordinal, stream);
     if (queue) {
         recent.last = (struct served_stream){stream, ordinal, queue};
         recent.epoch = epoch;
@@ -151,8 +170,8 @@ bool serve_alloc(cuda_addr *addr, size_t bytes, void *pool, void *stream, const 
     if (!serve_wanted() || !addr || !bytes) {
         return false; /* the driver says what it thinks of that */
     }
-    if ((uintptr_t)stream == STREAM_PER_THREAD || is_captured(stream)) {
-        return left_to_driver(bytes, "the stream is a thread's own, or is captured");
+    if (is_captured(stream)) {
+        return left_to_driver(bytes, "the stream is captured");
     }
     if (!calls->context_device || calls->context_device(&ordinal) != CUDA_SUCCESS) {
         return left_to_driver(bytes, "no context is current");
@@ -215,8 +234,7 @@ bool serve_free_async(cuda_addr addr, void *stream, int *code) {
         (void)calls->context_device(&ordinal);
     }
     vram_device *device = serve_device(ordinal);
-    vram_queue *queue =
-        device && (uintptr_t)stream != STREAM_PER_THREAD ? queue_of(device, ordinal, stream) : NULL;
+    vram_queue *queue = device ? queue_of(device, ordinal, stream) : NULL;
     if (!queue) { /* not a stream that can be waited for later */
         return serve_free(addr, code);
     }

@@ -85,6 +85,12 @@ struct vr_queue {
     void *impl;   /* the backend's own */
     void *native; /* the driver's own handle; NULL if there is none */
     bool adopted; /* the program created `native`: never destroy it */
+    /* Set by adopt: `native` means another queue in each thread, and here that of the thread with
+       this vr_os_thread_number, the only one that may submit to it. 0: any thread may. */
+    uint64_t thread;
+    /* Set by src/device when that thread has ended: the value of the signal behind all its work,
+       UINT64_MAX if the driver refused one. 0: the thread has not ended. */
+    vr_atomic_u64 last;
     /*
      * The queue's progress: signals write rising values into this word, in queue order. It is host
      * memory that the device writes to; create and adopt set it. It may start at any value, and

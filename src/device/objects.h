@@ -222,6 +222,7 @@ struct vr_queue_object {
     vr_atomic_bool closed;           /* its device is closing: it accepts no more work */
     vr_atomic_bool finished;         /* all work is done, and no more can be submitted */
     bool region;                     /* created by vram_capture_begin */
+    vr_atomic_bool shared;           /* created by vram_queue_shared */
     vr_atomic_bool captured;         /* a region that has not ended: no marker is submitted to it */
     struct vr_entry_guard submitting; /* calls that may submit work to it; closed: it is ending */
     /* Calls that query the driver about it. Closed: all is done, and only the program uses the
@@ -426,6 +427,8 @@ bool vr_queue_drained(const vram_queue *handle);
 
 /* Ends a queue of a closing device. False: it did not finish, and is kept; queue.c. */
 bool vr_queue_retire(struct vr_queue_object *queue, uint64_t deadline);
+/* Ends the process's own queues of threads that have ended, if their work has; queue.c. */
+void vr_queues_sweep(struct vr_device_object *device);
 /* vram_queue_destroy with a deadline of the caller, which has entered the queue; queue.c. */
 vram_status vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline);
 /* Unmaps everything that is mapped in ranges of the device; mapping.c. */

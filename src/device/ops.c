@@ -179,8 +179,19 @@ vram_status vr_queue_after(struct vr_queue *queue, struct vr_queue *other, uint6
     return SUBMIT(queue, "after", queue->device->queue_ops->after(queue, other, value));
 }
 
+/* Whether its thread has ended, and all that it submitted. A driver knows less: the stream's handle
+   means other streams now. */
+static bool queue_is_over(struct vr_queue *queue) {
+    uint64_t last = vr_load(&queue->last, VR_ACQUIRE);
+    return last && vr_load(queue->word, VR_ACQUIRE) >= last;
+}
+
 vram_status vr_queue_poll(struct vr_queue *queue) {
-    return CALL(queue->device, "poll", queue->device->queue_ops->poll(queue));
+    if (queue_is_over(queue)) {
+        return VRAM_OK;
+    }
+    vram_status status = CALL(queue->device, "poll", queue->device->queue_ops->poll(queue));
+    return status == VRAM_ERR_NOT_READY && queue_is_over(queue) ? VRAM_OK : status;
 }
 
 /* ------------------------------------------------------------------- pinned */

@@ -315,6 +315,10 @@ vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, u
    driver says when the queue is idle. A failed mark is then not an error. */
 static vram_status number_after(struct vr_queue_object *queue, uint64_t *value) {
     struct vram_error error;
+    if (vr_load(&queue->base.last, VR_ACQUIRE)) { /* its thread has ended, which has marked it */
+        *value = vr_load(&queue->issued, VR_RELAXED);
+        return VRAM_OK;
+    }
     vr_error_save(&error);
     vram_status status = vr_queue_mark(queue, value);
     if (status == VRAM_OK || status == VRAM_ERR_CAPTURE || status == VRAM_ERR_DEVICE_LOST ||

@@ -16,6 +16,10 @@
  *
  * After an adoption has ended the native queue is not touched any more. So queries to the driver
  * are counted in the same way, and no new one begins.
+ *
+ * The default stream of a thread (vr_queue.thread) is marked when its thread ends. From then on that
+ * mark tells when its work is complete. If the process owns the queue, the next caller that needs
+ * one like it ends it.
  */
 #include "device/objects.h"
 
@@ -134,6 +138,56 @@ vram_status vram_queue_create(vram_device *handle, const vram_queue_options *opt
     return vr_queue_make(handle, options, out);
 }
 
+/* ------------------------------------------------- queues of the calling thread */
+
+enum { THREAD_QUEUES = 16 }; /* one for each device, as a rule */
+
+/* Handles of the queues that only this thread submits to; 0 or ended: the place is free. */
+static _Thread_local uint64_t thread_queues[THREAD_QUEUES];
+static _Thread_local bool thread_noted;
+
+/* Only this thread can mark the queue, and now for the last time. */
+static void queue_last_mark(struct vr_queue_object *queue) {
+    VR_OPERATION("vram_queue_end");
+    uint64_t last = UINT64_MAX;
+    struct vram_error error;
+    vr_error_save(&error);
+    if (vr_submit_begin(queue)) {
+        (void)vr_queue_mark(queue, &last); /* unchanged if the driver refuses */
+        vr_submit_end(queue);
+    }
+    vr_store(&queue->base.last, last, VR_RELEASE);
+    vr_error_restore(&error);
+}
+
+static void thread_ended(void *unused) {
+    (void)unused;
+    thread_noted = false; /* a destructor that runs later may need a queue, which is another one */
+    for (int i = 0; i < THREAD_QUEUES && !vr_exiting(); i++) {
+        struct vr_queue_object *queue = vr_shared_find(VR_KIND_QUEUE, thread_queues[i]);
+        thread_queues[i] = 0;
+        if (queue) {
+            queue_last_mark(queue);
+            vr_leave(queue);
+        }
+    }
+}
+
+/* Without a free place, others learn about its work from the driver alone. */
+static void thread_note(uint64_t queue) {
+    for (int i = 0; i < THREAD_QUEUES; i++) {
+        struct vr_queue_object *there = vr_shared_find(VR_KIND_QUEUE, thread_queues[i]);
+        if (!there) {
+            thread_noted = thread_noted || vr_os_thread_end_first(thread_ended, NULL);
+            thread_queues[i] = queue;
+            return;
+        }
+        vr_leave(there);
+    }
+}
+
+/* --------------------------------------------------------------------- adopting */
+
 /* Creates a queue around a native one, for ordinary work or for a captured region. */
 static vram_status queue_adopt(struct vr_device_object *device, void *native, bool region,
                                vram_queue **out) {
@@ -155,7 +209,12 @@ static vram_status queue_adopt(struct vr_device_object *device, void *native, bo
         queue_free(queue);
         return status;
     }
-    return queue_publish(queue, out);
+    bool own = queue->base.thread && !region;
+    status = queue_publish(queue, out);
+    if (status == VRAM_OK && own) {
+        thread_note((uint64_t)(uintptr_t)*out);
+    }
+    return status;
 }
 
 vram_status vr_queue_take(vram_device *handle, void *native, vram_queue **out) {
@@ -334,6 +393,31 @@ static vram_status end_adoption(vram_queue *handle, bool region) {
 vram_status vram_queue_end(vram_queue *handle) {
     VR_CALL;
     return end_adoption(handle, false);
+}
+
+/* Whether its thread has ended, and its work. */
+static bool is_over(struct vr_queue_object *queue) {
+    bool over = false;
+    if (vr_load(&queue->base.last, VR_ACQUIRE) && vr_queue_hold(queue)) {
+        over = vr_queue_poll(&queue->base) == VRAM_OK;
+        vr_queue_release(queue);
+    }
+    return over;
+}
+
+void vr_queues_sweep(struct vr_device_object *device) {
+    struct vram_error error;
+    uint64_t last = 0;
+    vr_error_save(&error);
+    for (struct vr_queue_object *queue; (queue = vr_queue_behind(device, last));) {
+        last = queue->object.handle;
+        bool over = vr_load(&queue->shared, VR_RELAXED) && is_over(queue);
+        vr_leave(queue);
+        if (over) {
+            (void)end_adoption((vram_queue *)(uintptr_t)last, false);
+        }
+    }
+    vr_error_restore(&error);
 }
 
 vram_status vram_capture_end(vram_queue *handle) {

@@ -136,20 +136,37 @@ bool vr_device_is_shared(const struct vr_device_object *device) {
 
 /* ------------------------------------------------------------------- queues */
 
-/* The first queue on `native` that is open; NULL: none. */
+/* Whether work that the calling thread submits to `native` is in the order of the queue. */
+static bool queue_is_of(const struct vr_queue_object *queue, const void *native) {
+    return queue->base.adopted && !queue->region && queue->base.native == native &&
+           (!queue->base.thread || queue->base.thread == vr_os_thread_number()) &&
+           !vr_load(&queue->base.last, VR_RELAXED);
+}
+
+/* The first such queue that is open; NULL: none. */
 static vram_queue *queue_find(struct vr_device_object *device, const void *native) {
     vram_queue *found = NULL;
     vr_mutex_lock(&device->lock);
     for (struct vr_link *link = vr_list_first(&device->queues); link && !found;
          link = vr_list_next(&device->queues, link)) {
         struct vr_queue_object *queue = VR_CONTAINER(link, struct vr_queue_object, link);
-        if (queue->base.adopted && !queue->region && queue->base.native == native &&
-            vr_queue_is_open(queue)) {
+        if (queue_is_of(queue, native) && vr_queue_is_open(queue)) {
             found = (vram_queue *)(uintptr_t)queue->object.handle;
         }
     }
     vr_mutex_unlock(&device->lock);
     return found;
+}
+
+static vram_status queue_make(vram_device *device, void *native, vram_queue **out) {
+    vram_status status = vr_queue_take(device, native, out);
+    struct vr_queue_object *queue =
+        status == VRAM_OK ? vr_handle_pin(VR_KIND_QUEUE, *out) : NULL;
+    if (queue) {
+        vr_store(&queue->shared, true, VR_RELAXED);
+        vr_leave(queue);
+    }
+    return status;
 }
 
 vram_status vram_queue_shared(vram_device *handle, void *native, vram_queue **out) {
@@ -164,7 +181,8 @@ vram_status vram_queue_shared(vram_device *handle, void *native, vram_queue **ou
     }
     vram_queue *found = queue_find(device, native);
     if (!found) {
-        status = vr_queue_take(handle, native, &found);
+        vr_queues_sweep(device);
+        status = queue_make(handle, native, &found);
     }
     if (status == VRAM_OK) {
         *out = found;

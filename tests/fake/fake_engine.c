@@ -7,6 +7,9 @@
  * caller and interleave, each in its own order. An operation stays at the head of its queue until
  * it is over.
  *
+ * A thread's default streams end with it, as NVIDIA's do: in the destructors of its pthread keys. Their
+ * work runs on; the thread may not use them any more.
+ *
  * Work that touches memory it may not touch makes the device answer "illegal address" from then on,
  * and everything queued on it is dropped, as on a GPU.
  */
@@ -21,6 +24,8 @@ struct vr_cu_event *fake_events;
 static struct vr_cu_stream *legacy[FAKE_DEVICES_MAX];
 static _Thread_local struct vr_cu_stream *per_thread[FAKE_DEVICES_MAX];
 static _Thread_local uint64_t per_thread_epoch; /* of the resets that per_thread has seen */
+static _Thread_local bool per_thread_ended;
+static pthread_key_t per_thread_key;
 static uint64_t epoch;
 static uint64_t last_id; /* of streams */
 
@@ -97,6 +102,40 @@ void fake_streams_reset(void) {
     epoch++;
 }
 
+static void per_thread_end(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&fake.lock);
+    for (int i = 0; i < FAKE_DEVICES_MAX && per_thread_epoch == epoch; i++) {
+        if (per_thread[i]) {
+            per_thread[i]->destroyed = true;
+        }
+    }
+    per_thread_ended = true;
+    fake_streams_sweep();
+    pthread_mutex_unlock(&fake.lock);
+}
+
+/* Before keys of threads' users, as with a driver that was loaded first. */
+__attribute__((constructor)) static void per_thread_start(void) {
+    (void)pthread_key_create(&per_thread_key, per_thread_end);
+}
+
+static struct vr_cu_stream *per_thread_of(struct vr_cu_context *context, int device) {
+    if (per_thread_ended) {
+        fake_violation("the default stream of a thread was used after the thread's end");
+        return NULL;
+    }
+    if (per_thread_epoch != epoch) {
+        memset(per_thread, 0, sizeof per_thread);
+        per_thread_epoch = epoch;
+    }
+    if (!per_thread[device]) {
+        (void)pthread_setspecific(per_thread_key, &per_thread);
+        per_thread[device] = fake_stream_new(context, true, true);
+    }
+    return per_thread[device];
+}
+
 struct vr_cu_stream *fake_stream_of(struct vr_cu_stream *handle) {
     struct vr_cu_context *context =
         fake_current_context(); /* NULL: the handle is not of these two */
@@ -108,14 +147,7 @@ struct vr_cu_stream *fake_stream_of(struct vr_cu_stream *handle) {
         return legacy[device];
     }
     if ((uintptr_t)handle == VR_CU_STREAM_PER_THREAD) {
-        if (per_thread_epoch != epoch) {
-            memset(per_thread, 0, sizeof per_thread);
-            per_thread_epoch = epoch;
-        }
-        if (!per_thread[device]) {
-            per_thread[device] = fake_stream_new(context, true, true);
-        }
-        return per_thread[device];
+        return per_thread_of(context, device);
     }
     struct vr_cu_stream *stream = fake_streams;
     while (stream && (stream != handle || stream->destroyed)) {

@@ -336,6 +336,35 @@ static void step_serve(void) {
     CHECK(cuda.cuMemAlloc(&one, MIB) == 0 && cuda.cuMemFree(one) == 0);
 }
 
+#define PER_THREAD ((void *)2)
+
+/* Allocates on its own default stream, and frees there what another thread allocated on its own. */
+static void *exchange_run(void *memory) {
+    device_addr *two = memory, one = *two;
+    context_use();
+    CHECK(cuda.cuMemAllocAsync(two, MIB, PER_THREAD) == 0);
+    CHECK(*two != one);
+    CHECK(cuda.cuMemFreeAsync(one, PER_THREAD) == 0);
+    return NULL;
+}
+
+static void step_default(void) {
+    enum { USED = 7, THREADS = 8 };
+    void *standard;
+    unsigned long long used = 0;
+    pthread_t thread;
+    device_addr block;
+    CHECK(cuda.cuDeviceGetDefaultMemPool(&standard, 0) == 0);
+    CHECK(cuda.cuMemAllocAsync(&block, MIB, PER_THREAD) == 0);
+    for (int i = 0; i < THREADS; i++) {
+        CHECK(pthread_create(&thread, NULL, exchange_run, &block) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    CHECK(cuda.cuMemPoolGetAttribute(standard, USED, &used) == 0);
+    printf("used %llu\n", used);
+    CHECK(cuda.cuMemFreeAsync(block, PER_THREAD) == 0);
+}
+
 /* Takes all that there is, frees it, and takes some of it again. */
 static void step_refill(void) {
     enum { MANY = 256, EACH = 2 };
@@ -362,6 +391,7 @@ static const struct {
     {"fork", step_fork},       {"thread", step_thread},   {"kill", step_kill},
     {"wait", step_wait},       {"pairs", step_pairs},     {"serve", step_serve},
     {"threads", step_threads}, {"forever", step_forever}, {"refill", step_refill},
+    {"default", step_default},
 };
 
 int main(int count, char **words) {

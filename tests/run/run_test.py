@@ -197,6 +197,9 @@ def test_serve(folder):
         assert document["never_freed_blocks"] == 0 and process["served_memory"]["peak_bytes"] == 4 * MIB, document
         assert process["devices"][0]["peak_bytes_by_kind"]["device"] == MIB, process
         assert process["device_memory"]["groups"][0]["library"] == "libvram pool", process
+        document = report("--serve", "-o", f"{folder}/serve.vrt", "--", program, "use", "default")
+        assert "used 1048576\n" in vram("-q", "--serve", "--", program, "use", "default").stdout
+        assert document["never_freed_blocks"] == 0 and one(document)["served_memory"]["peak_bytes"] == 2 * MIB, document
     # The pool asks the driver, and the driver is limited.
     vram("-q", "--serve", "--limit", "3M", "-o", f"{folder}/serve.vrt", "--", FOUND, "use", "serve", code=5)
     for words in (["--serve"], []):

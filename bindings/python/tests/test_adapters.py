@@ -187,10 +187,13 @@ class CuPy(unittest.TestCase):
             self.adapter.stats()
         del kept  # freed into the pool that it came from
 
-    def test_per_thread_streams_are_refused(self):
+    def test_functions_in_c_do_not_mix_default_streams_of_threads(self):
         self.cupy.cuda.stream = Stream(2)
-        with self.assertRaises(RuntimeError):
-            self.cupy.cuda.alloc(100)
+        for through_python in (1, 2):  # one record would serve all threads
+            kept = self.cupy.cuda.alloc(100)
+            self.assertEqual(self.cupy.cuda.through_python, through_python)
+        del kept
+        self.assertEqual(self.adapter.stats()["cupy"]["live_blocks"], 0)
 
     def test_streams_that_cupy_did_not_make_are_never_adopted(self):
         cuda = self.cupy.cuda

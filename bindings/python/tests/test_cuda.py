@@ -4,11 +4,13 @@ import ctypes
 import gc
 import os
 import sys
+import threading
 import unittest
 from unittest import mock
 
 import vram
 from vram import dlpack
+from vram._streams import PER_THREAD, DevicePools
 
 from .test_adapters import Stream, fake_cupy
 
@@ -71,6 +73,28 @@ class Cuda(unittest.TestCase):
             names = [name for name, status in called if status == 0 and name in wanted]
             self.assertEqual(names, wanted)  # a stream that may be destroyed next is not kept
             called.clear()
+
+    def test_each_thread_has_a_queue_for_its_default_stream(self):
+        pool = DevicePools("threads")[0]
+        block, mine = pool.alloc_on(PER_THREAD, None, 1 << 20)
+        seen = {mine}
+
+        def use():
+            freed, kept = (pool.alloc_on(PER_THREAD, None, 1 << 20) for _ in range(2))
+            seen.add(freed[1])
+            found.append(kept)
+            assert freed[1] == kept[1] and pool.free(*freed)
+
+        for count in range(2, 12):
+            found = []
+            thread = threading.Thread(target=use)
+            thread.start()
+            thread.join()
+            self.assertEqual(len(seen), count)
+            self.assertTrue(pool.free(*found[0]))  # its queue may have ended by now
+        self.assertEqual(pool.queue(PER_THREAD), mine)
+        self.assertTrue(pool.free(block, mine))
+        self.assertEqual(vram.shared_device("cuda").tags()[0]["live_blocks"], 0)
 
     def test_a_buffer_over_foreign_device_memory(self):
         mine = self.pool.buffer(shape=(16,), dtype="uint8", queue=self.queue)

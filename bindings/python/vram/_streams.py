@@ -3,7 +3,8 @@
 
 A queue is adopted when its stream is first used, and shared with every other user of the stream (vram/shared.h). The
 object behind a stream is kept, so that its library does not destroy the stream while libvram uses it; of the streams
-without live blocks, the oldest are let go. One with live blocks is not: their frees are in its order.
+without live blocks, the oldest are let go. One with live blocks is not: their frees are in its order. The default
+stream of a thread has a queue for each thread, which libvram ends when the thread has ended and its work is done.
 """
 from __future__ import annotations
 
@@ -32,6 +33,7 @@ class DevicePool:
         self._alloc, self._free = lib.plain("vram_alloc_with"), lib.plain("vram_free")
         self._queues: "collections.OrderedDict[int, Tuple[int, Any]]" = collections.OrderedDict()
         self._lock = threading.RLock()
+        self._of_thread = threading.local()  # .queue: of the thread's default stream
         self.retire: Callable[[int, int], bool] = lambda native, queue: True  # whether a stream has no live blocks
 
     def has(self, native: int) -> bool:
@@ -40,21 +42,30 @@ class DevicePool:
 
     def queue(self, native: int, owner: Any = None) -> int:
         """The handle of the queue for a stream; `owner` keeps the stream."""
+        if native == PER_THREAD:
+            return self._queue_of_thread()
         found = self._queues.get(native)
         if found is not None:
             return found[0]
-        if native == PER_THREAD:
-            raise RuntimeError("libvram cannot follow per-thread default streams: use a stream of your own, or the "
-                               "legacy default stream")
-        queue = ctypes.c_void_p()
-        lib.vram_queue_shared(self.device, native or None, queue)
-        assert queue.value is not None
+        queue = self._shared(native)
         with self._lock:
-            self._queues[native] = (queue.value, owner)
+            self._queues[native] = (queue, owner)
             late = self._let_go(native) if len(self._queues) > STREAMS_MAX else None
         if late is not None:
             lib.plain("vram_queue_end")(late[0])  # waits for its work; what it freed serves all queues then
+        return queue
+
+    def _shared(self, native: int) -> int:
+        queue = ctypes.c_void_p()
+        lib.vram_queue_shared(self.device, native or None, queue)
+        assert queue.value is not None
         return queue.value
+
+    def _queue_of_thread(self) -> int:
+        found: Optional[int] = getattr(self._of_thread, "queue", None)
+        if found is None:
+            found = self._of_thread.queue = self._shared(PER_THREAD)
+        return found
 
     def _let_go(self, newest: int) -> Optional[Tuple[int, Any]]:
         """Takes the oldest stream without live blocks out of the table."""
@@ -78,6 +89,7 @@ class DevicePool:
         try:
             return self.alloc(nbytes, queue), queue
         except StaleError:
+            self._of_thread.queue = None
             with self._lock:
                 if self._queues.get(native, (None,))[0] == queue:
                     del self._queues[native]

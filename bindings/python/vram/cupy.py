@@ -233,7 +233,8 @@ class _Allocator:
             return block
         block, queue = pool.alloc_on(stream.ptr, stream, size)
         self._queues[block] = queue
-        if self._streams is not None and not self.captures.open():
+        # Handle 2 is one number for the streams of all threads.
+        if self._streams is not None and stream.ptr != PER_THREAD and not self.captures.open():
             self._streams.learn(stream.ptr, device, pool, queue)
         return block
 

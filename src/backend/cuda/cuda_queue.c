@@ -242,6 +242,7 @@ static vram_status queue_make(struct vr_queue *queue, int32_t priority) {
     vr_cuda_events_init(&impl->events);
     queue->impl = impl;
     queue->native = impl->stream;
+    queue->thread = impl->thread;
     queue->word = word;
     return VRAM_OK;
 }

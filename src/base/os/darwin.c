@@ -283,3 +283,10 @@ uint64_t vr_os_boot(void) {
     size_t length = sizeof boot;
     return sysctlbyname("kern.boottime", &boot, &length, NULL, 0) == 0 ? (uint64_t)boot.tv_sec : 0;
 }
+
+/* No driver here has queues of threads. */
+bool vr_os_thread_end_first(void (*end)(void *argument), void *argument) {
+    (void)end;
+    (void)argument;
+    return false;
+}

@@ -209,6 +209,9 @@ void vr_os_pause(void); /* the CPU's hint in a spin loop */
    most one such hook in the process. */
 bool vr_os_thread_end_start(void (*end)(void *value));
 void vr_os_thread_end_set(void *value);
+/* Calls `end` with the argument when the calling thread ends, before the hook above and those of
+   drivers, which still know the thread then. False: the system cannot. */
+bool vr_os_thread_end_first(void (*end)(void *argument), void *argument);
 
 /* Prepares vr_os_barrier for this process. False if the system has no such barrier, and under
    ThreadSanitizer, which does not understand it. */
