@@ -150,15 +150,17 @@ VRAM_API vram_status vram_buffer_create_elements(vram_pool *pool, uint64_t count
 
 /**
  * Destroys a buffer. (vram_free of its address returns VRAM_ERR_INVALID.) Its memory is reused once
- * its home queue has completed the work submitted so far, and every other queue the work before its
- * last vram_buffer_use. Nothing waits. NULL is allowed. A second call returns VRAM_ERR_STALE.
+ * its home queue, and every queue that vram_buffer_use named, have completed the work submitted so
+ * far. Nothing waits. NULL is allowed. A second call returns VRAM_ERR_STALE.
  * VRAM_ERR_CORRUPT if a pool with safety modes finds damage; the buffer is destroyed all the same.
  */
 VRAM_API vram_status vram_buffer_destroy(vram_buffer *buffer);
 
 /**
- * Tells the library that work on another queue uses the buffer. Call it each time, after submitting
- * that work. It puts a marker on that queue; the home queue needs no such call.
+ * Tells the library that another queue uses the buffer too, until the buffer is destroyed: whatever
+ * moves, maps or frees its memory comes after all work that was submitted to that queue before.
+ * Call it once, before or after submitting work. The home queue needs no such call. If the queue is
+ * being captured, the buffer keeps its address from then on, because a graph may use it.
  */
 VRAM_API vram_status vram_buffer_use(vram_buffer *buffer, vram_queue *queue);
 

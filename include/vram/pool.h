@@ -230,8 +230,7 @@ VRAM_API vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue 
  * sizes have in common keep their contents. 0 bytes count as one.
  *
  * Shrinking always succeeds on memory of the pool, and frees the rest like a vram_free on `queue`.
- * While the block is pinned, or another queue uses it, it keeps that memory and only counts as
- * smaller.
+ * While the block is pinned it keeps that memory and only counts as smaller.
  *
  * Growing takes the addresses after the block, if nothing else lies there, for work submitted to
  * `queue` from now on. It uses memory that is there, then free memory from elsewhere in the pool,
@@ -252,10 +251,11 @@ VRAM_API vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue 
 VRAM_API vram_status vram_resize(vram_addr addr, uint64_t new_size, vram_queue *queue);
 
 /**
- * Tells the library that work on another queue uses the block too: once the block is freed, it is
- * not reused before that queue has completed the work submitted so far. Call it after submitting
- * that work. If that queue is being captured into a graph, the block waits for the first point
- * after the capture. Use vram_pin for memory that a graph uses at every launch.
+ * Tells the library that another queue uses the block too, until the block is freed: it is not
+ * reused before that queue has completed all work that was submitted to it before the free. Call it
+ * once, before or after submitting that work. It submits nothing; the free marks the queue, and
+ * never waits or fails because of it. If the queue is being captured into a graph at that time, the
+ * block waits for the end of the capture. Use vram_pin for memory that a graph uses at every launch.
  */
 VRAM_API vram_status vram_use(vram_addr addr, vram_queue *queue);
 

@@ -77,10 +77,10 @@ struct vr_buffer {
     bool displaced;     /* it lies elsewhere because the device was exhausted, not by a call */
     uint64_t return_ns; /* vr_clock_now from which it may try to return */
     uint64_t capacity_bytes, used_bytes;
-    vram_queue *home;        /* NULL: none */
-    uint64_t accessed_ns;    /* vr_clock_now of the last call that used it */
-    uint64_t resizes;        /* times that the capacity changed */
-    vram_queue **uses;       /* keeps (4); vr_mem's */
+    vram_queue *home;     /* NULL: none */
+    uint64_t accessed_ns; /* vr_clock_now of the last call that used it */
+    uint64_t resizes;     /* times that the capacity changed */
+    vram_queue **uses;    /* keeps (4); vr_mem's */
     uint32_t use_count, use_capacity;
     bool captured_use; /* captured work uses it: its end is unknown */
     bool orphan;       /* its pool has ended */

@@ -511,6 +511,39 @@ static void external_streams_are_not_touched() {
     CHECK(world.heap->pool_release(GRAPH));
 }
 
+/* Work that a stream gets after record_stream and before the free counts, in the device's pool as in
+   a private one. Contents decide. */
+static void late_work_of_a_recorded_stream_is_waited_for() {
+    for (bool graph : {false, true}) {
+        World world("memory=256M,real=on,lag=1000");
+        const uint64_t size = 400000;
+        std::vector<uint8_t> found(size);
+        vram_queue *own = nullptr, *side = nullptr;
+        CHECK(world.heap->streams().get(world.device, world.streams[0], &own) == VRAM_OK);
+        CHECK(world.heap->streams().get(world.device, world.streams[1], &side) == VRAM_OK);
+        world.heap->pool_hold(GRAPH);
+        CHECK(!graph || world.heap->route_begin(GRAPH, [](void *) { return true; }));
+        Block a = world.alloc(size);
+        CHECK(world.heap->use(a, world.streams[1], true) == VRAM_OK);
+        CHECK(vram_queue_wait(own, VRAM_TIMEOUT_DEFAULT) == VRAM_OK);
+        CHECK(vram_queue_wait(side, VRAM_TIMEOUT_DEFAULT) == VRAM_OK);
+        CHECK(vram_queue_fill(side, a.addr, 0xDD, 1, size) == VRAM_OK); /* late */
+        world.free(a);
+        Block b = world.alloc(size);
+        CHECK(vram_queue_fill(own, b.addr, 0x11, 1, size) == VRAM_OK);
+        CHECK(vram_queue_wait(own, VRAM_TIMEOUT_DEFAULT) == VRAM_OK);
+        CHECK(vram_queue_wait(side, VRAM_TIMEOUT_DEFAULT) == VRAM_OK);
+        CHECK(vram_queue_download(own, found.data(), b.addr, size) == VRAM_OK);
+        CHECK(vram_queue_wait(own, VRAM_TIMEOUT_DEFAULT) == VRAM_OK);
+        CHECK(std::count(found.begin(), found.end(), 0x11) == std::ptrdiff_t(size));
+        world.free(b);
+        if (graph) {
+            world.heap->route_end(GRAPH);
+        }
+        CHECK(world.heap->pool_release(GRAPH));
+    }
+}
+
 /* The same of a stream that record_stream names: what it uses is not free before the device was
    idle. */
 static void external_uses_wait_for_an_idle_device() {
@@ -723,6 +756,7 @@ int main() {
     pools_have_sources_and_offers();
     dead_graphs_give_way();
     external_streams_are_not_touched();
+    late_work_of_a_recorded_stream_is_waited_for();
     external_uses_wait_for_an_idle_device();
     frees_during_the_wait_are_kept();
     sleep_waits_for_all_streams();

@@ -256,8 +256,8 @@ static void uses_without_a_mark_wait(void **state) {
 /* Naming a queue submits nothing to it; the free marks it once, however often it was named. */
 static void the_free_makes_one_mark(void **state) {
     struct scene scene;
-    vram_pool_stats stats[3] = {{.size = sizeof stats[0]}, {.size = sizeof stats[0]},
-                                {.size = sizeof stats[0]}};
+    vram_pool_stats stats[3] = {
+        {.size = sizeof stats[0]}, {.size = sizeof stats[0]}, {.size = sizeof stats[0]}};
     vram_addr used;
     (void)state;
     scene_make(&scene, "64M", "2s");

@@ -5,6 +5,7 @@ import threading
 import unittest
 
 import vram
+from vram._library import lib
 
 from .world import world
 
@@ -80,6 +81,23 @@ class Basics(unittest.TestCase):
             block = pool.alloc("1MiB", queue)
             pool.use(block, other)
             pool.free(block, queue)
+
+    def test_work_after_use_counts_until_the_free(self):
+        for kind in ("block", "buffer"):
+            with self.subTest(kind), vram.Context(backends="sim", sim="memory=64M,real=on,lag=1000") as context, \
+                    context.device() as device, device.queue() as queue, device.queue() as other, device.pool() as pool:
+                mine = pool.buffer("1MiB", queue=queue) if kind == "buffer" else None
+                block = mine.address if mine is not None else pool.alloc("1MiB", queue)
+                mine.use(other) if mine is not None else pool.use(block, other)
+                queue.wait()
+                other.wait()
+                lib.vram_queue_fill(other.handle, block, 0xDD, 1, 1 << 20)  # late
+                mine.close() if mine is not None else pool.free(block, queue)
+                with pool.buffer("1MiB", queue=queue) as next_one:
+                    lib.vram_queue_fill(queue.handle, next_one.address, 0x11, 1, 1 << 20)
+                    queue.wait()
+                    other.wait()
+                    self.assertEqual(set(next_one.read()), {0x11})
 
     def test_the_live_table_and_leaks(self):
         with world(tracked=True) as (device, queue, pool):

@@ -185,6 +185,11 @@ class Buffer(Handle):
     def _queue(self) -> Queue:
         return self.queue if self.queue is not None else self.pool.device._copy_queue()
 
+    def use(self, queue: Queue) -> None:
+        """Says that another queue uses the buffer too, until it is closed: for all work submitted there before."""
+        from .queue import queue_handle
+        lib.vram_buffer_use(self._node.handle, queue_handle(queue))
+
     def resize(self, nbytes: Size) -> None:
         """Grows or shrinks the buffer, which becomes one-dimensional; the contents stay. vram.BusyError while a view
         of it is in use."""

@@ -85,7 +85,7 @@ class Pool(Handle, LiveTable):
         return Scope._of(made.value, self, parent)
 
     def use(self, block: int, queue: Queue) -> None:
-        """Says that work submitted to another queue uses a block."""
+        """Says that another queue uses a block too, until it is freed: for all work submitted there before the free."""
         self._node.handle
         lib.vram_use(address(block), queue_handle(queue))
 

@@ -87,7 +87,8 @@ impl<'a> Block<'a> {
         Ok(())
     }
 
-    /// Says that work on another queue, submitted so far, uses the block too: it is not reused before that is done.
+    /// Says that another queue uses the block too: when it is freed, it is not reused before all work that was
+    /// submitted there until then is done.
     pub fn used_on(&self, queue: &Queue) -> Result<()> {
         // SAFETY: valid handles.
         check(unsafe { ffi::vram_use(self.addr, queue.raw()) })

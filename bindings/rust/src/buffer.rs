@@ -225,8 +225,8 @@ impl Buffer {
         Ok(self.raw_info()?.addr)
     }
 
-    /// Says that work on another queue, submitted so far, uses the buffer: it is not reused or mapped before that is
-    /// done.
+    /// Says that another queue uses the buffer too: it is not reused, moved or mapped before all work that was
+    /// submitted there until then is done.
     pub fn used_on(&self, queue: &Queue) -> Result<()> {
         // SAFETY: valid handles.
         check(unsafe { ffi::vram_buffer_use(self.raw, queue.raw()) })

@@ -97,7 +97,7 @@ impl Queue {
     /// # Safety
     /// The kernel does what its code says: it must stay inside the memory that its arguments name, which must live
     /// until the launch is complete, as must the kernel. Memory of a [`crate::Buffer`] or [`crate::Block`] whose own
-    /// queue is another one must be announced with `used_on` after the launch, and not be mapped meanwhile.
+    /// queue is another one must be announced with `used_on` before it is dropped, and not be mapped meanwhile.
     pub unsafe fn launch(&self, kernel: &Kernel, launch: &Launch) -> Result<()> {
         launch.submit(self, kernel)
     }

@@ -145,6 +145,34 @@ fn blocks_are_reused_and_resized() {
     });
 }
 
+/// Work that another queue gets after `used_on` and before the end counts, too. Contents decide.
+#[test]
+fn late_work_of_another_queue_is_waited_for() {
+    let w = world("sim", "memory=64M,real=on,lag=1000");
+    let other = w.device.queue().expect("a queue");
+    for round in 0..2 {
+        let block = w.pool.alloc(&w.queue, 1 << 20).expect("a block");
+        let buffer = w.pool.buffer(&w.queue, 1 << 20).expect("a buffer");
+        let addr = if round == 0 { block.addr() } else { buffer.addr().expect("an address") };
+        block.used_on(&other).expect("used");
+        buffer.used_on(&other).expect("used");
+        w.queue.wait().expect("wait");
+        other.wait().expect("wait");
+        // SAFETY: the memory is live, and freed in the order of this queue as well.
+        let late = unsafe { ffi::vram_queue_fill(other.raw(), addr, 0xDD, 1, 1 << 20) };
+        assert_eq!(late, ffi::VRAM_OK);
+        drop((block, buffer));
+        let next: Vec<_> =
+            (0..2).map(|_| w.pool.alloc(&w.queue, 1 << 20).expect("a block")).collect();
+        next.iter().for_each(|block| block.fill(0x11).expect("fill"));
+        w.queue.wait().expect("wait");
+        other.wait().expect("wait");
+        for block in &next {
+            assert!(block.download::<u8>().expect("download").iter().all(|byte| *byte == 0x11));
+        }
+    }
+}
+
 #[test]
 fn a_batch_is_made_whole_or_not_at_all() {
     everywhere(|w| {
