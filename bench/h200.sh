@@ -39,7 +39,8 @@
 #   faults   every entry point of the driver with every documented code and three others: the tests' shim
 #            answers in its place, in child processes, and the library is used and used again (JOBS at a
 #            time, as many as there are processors); the last line is "entry x code: N of N". What the program's
-#            reset of its context leaves (tests/conformance/device_reset.c): "resets survived: 4 of 4"
+#            reset of its context leaves (tests/conformance/device_reset.c): "resets survived: 4 of 4"; and the
+#            suite beside captures in each mode, none of which it may end (tests/conformance/capture.h)
 #   handout  bench/handout_cuda: HANDOUTS=10000000 blocks from stream to stream under kernels that write
 #            to their last moment, and the proof that the test can fail
 #   share    memory of two processes: the group share of the suite, what opening costs (bench/share_bench),
@@ -487,9 +488,13 @@ stage_adapters() {
 
 # The shim is built like any other target; nothing of the driver is changed.
 stage_faults() {
-    local shim="$PWD/$build/tests/fake/libcuda_shim.so"
-    build_targets shim_matrix shim_cuda device_reset vram_command || finish
+    local shim="$PWD/$build/tests/fake/libcuda_shim.so" mode
+    build_targets shim_matrix shim_cuda device_reset conform vram_command || finish
     step reset 120 reset.txt "$build/tests/device_reset"
+    for mode in global thread_local relaxed; do
+        step "capture-$mode" 60 "capture-$mode.txt" "$build/tests/conform" cuda "$mode"
+        step "capture-$mode-b" 60 "capture-$mode-b.txt" "$build/tests/conform" cuda "$mode,blocking"
+    done
     # With no plan it changes nothing.
     VRAM_CUDA_LIBRARY=$shim step shim-check 90 shim-check.txt "$build/vram" check --backend cuda \
         --filter memory

@@ -182,13 +182,22 @@ bool stream_lasts(const c10::cuda::CUDAStream &stream) {
     return stream.id() == 0 || (stream.id() & 1) != 0;
 }
 
+bool is_captured(void *stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status) != cudaSuccess) {
+        cudaGetLastError(); /* it is not the program's */
+        return false;
+    }
+    return status != cudaStreamCaptureStatusNone;
+}
+
 /* What no later stream has, although the driver may give one the same handle. CUDA 12 and later
-   have it. */
+   have it. The question would end a capture of the stream. */
 static void *stream_id(void *stream) {
     using Call = cudaError_t (*)(cudaStream_t, unsigned long long *);
     static const Call call = reinterpret_cast<Call>(dlsym(RTLD_DEFAULT, "cudaStreamGetId"));
     unsigned long long id = 0;
-    if (call == nullptr) {
+    if (call == nullptr || is_captured(stream)) {
         return stream;
     }
     if (call(static_cast<cudaStream_t>(stream), &id) != cudaSuccess) {

@@ -186,6 +186,9 @@ class Allocator final : public cca::CUDAAllocator {
     OpenedBlocks opened_;
 };
 
+/* Whether a stream that exists is being captured. */
+bool is_captured(void *stream);
+
 /* Whether it is one of PyTorch's own streams, which are never destroyed. */
 bool stream_lasts(const c10::cuda::CUDAStream &stream);
 

@@ -167,16 +167,6 @@ int vram_torch_enabled(void) {
 
 /* --------------------------------------------------------------- sleep and reports */
 
-/* On a stream of PyTorch's: an error of the question is none of the program's. */
-static bool is_captured(void *stream) {
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    if (cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status) != cudaSuccess) {
-        cudaGetLastError();
-        return false;
-    }
-    return status != cudaStreamCaptureStatusNone;
-}
-
 /* A capture does not survive that somebody waits for the device. */
 int vram_torch_sleep(int device, const char *tag, int keep) {
     return guarded([=] {

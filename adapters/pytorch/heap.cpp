@@ -265,14 +265,20 @@ vram_status Heap::use(const Block &block, void *stream, bool lasting) {
 /* ------------------------------------------------------------------ giving back */
 
 /* Waits until the streams have finished all work so far: on streams of the program a pool makes no
-   marks when it is asked to trim, and here it is the program that asks. */
-void Heap::settle_streams() {
+   marks when it is asked to trim, and here it is the program that asks. False: one of them is
+   captured, by another library perhaps, or the default stream waits for one that is. Then nobody
+   may wait for the device. */
+bool Heap::settle_streams() {
+    bool captured = false;
     for (vram_queue *queue : streams_.queues()) {
         vram_point point;
-        if (vram_queue_mark(queue, &point) == VRAM_OK) {
+        vram_status status = vram_queue_mark(queue, &point);
+        if (status == VRAM_OK) {
             vram_point_wait(point, VRAM_TIMEOUT_DEFAULT);
         }
+        captured = captured || status == VRAM_ERR_CAPTURE;
     }
+    return !captured;
 }
 
 /* Free segments of pools that no graph and no MemPool holds, of external streams, or of the pool
@@ -301,10 +307,14 @@ uint64_t Heap::release_private(PoolId id) {
     if (!any && blocks.empty()) {
         return 0;
     }
+    if (!settle_streams()) {
+        std::lock_guard<std::mutex> guard(external_mutex_);
+        until_idle_.insert(until_idle_.end(), blocks.begin(), blocks.end());
+        return 0;
+    }
     if (options_.synchronize) {
         options_.synchronize();
     }
-    settle_streams();
     for (const Block &block : blocks) {
         vram_free(block.addr, block.queue);
         released += block.held;
@@ -338,10 +348,10 @@ uint64_t Heap::trim(PoolId id) {
 /* The pool waits for the queues that it knows. A program's kernels may run on streams on which
    nothing was ever allocated. */
 vram_status Heap::sleep(const vram_sleep_options &options) {
-    if (options_.synchronize) {
+    if (options_.synchronize && settle_streams()) {
         options_.synchronize();
     }
-    return vram_pool_sleep(pool_, &options);
+    return vram_pool_sleep(pool_, &options); /* says so if a stream is captured */
 }
 
 /* ---------------------------------------------------------------- private pools */

@@ -152,7 +152,7 @@ class Heap {
     SegmentSource counted(SegmentSource source, bool own);
     vram_status foreign_check(uint64_t bytes);
     void foreign_change(int64_t bytes);
-    void settle_streams();
+    bool settle_streams();
     uint64_t release_private(PoolId id);
     void sample(const vram_pool_stats &now);
 

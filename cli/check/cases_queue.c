@@ -2,8 +2,6 @@
 /* cases_queue.c: queues: order within one, independence of several, adoption, their end. */
 #include "case.h"
 
-#include <string.h>
-
 #define MIB (UINT64_C(1) << 20)
 
 enum { QUEUES_MAX = 32 };
@@ -192,37 +190,6 @@ static bool adopt(struct check *check) {
     return true;
 }
 
-/* The legacy stream of CUDA and HIP, on which work of a program is that chose none. */
-static bool default_stream(struct check *check) {
-    struct check_device *device;
-    vram_queue *own, *adopted;
-    static struct check_stock stock;
-    vram_addr first, second;
-
-    CHECK_NEEDS(check, VRAM_CAP_ADOPT);
-    if (strcmp(check->info.backend, "cuda") != 0 && strcmp(check->info.backend, "hip") != 0) {
-        return check_skip(check, "the device has no default stream");
-    }
-    CHECK_OPEN(check, &device);
-    CHECK_QUEUE(check, device, &own);
-    CHECK_OK(check, vram_queue_adopt(device->device, NULL, &adopted));
-    CHECK_STOCK(check, device, NULL, &stock);
-    for (int round = 0; round < 4; round++) {
-        CHECK_TAKE(check, &stock, 100000, adopted, &first);
-        CHECK_TAKE(check, &stock, 100000, own, &second);
-        CHECK_STOCK_VERIFY(check, &stock);
-        CHECK_GIVE(check, &stock, first, adopted);
-        CHECK_TAKE(check, &stock, 100000, own, &first);
-        CHECK_GIVE(check, &stock, second, own);
-        CHECK_TAKE(check, &stock, 100000, adopted, &second);
-        CHECK_STOCK_VERIFY(check, &stock);
-        CHECK_GIVE(check, &stock, first, own);
-        CHECK_GIVE(check, &stock, second, adopted);
-    }
-    CHECK_OK(check, vram_queue_end(adopted));
-    return true;
-}
-
 /* Ending is for what was adopted, destroying for what was created: never one for the other. */
 static bool end_of_own(struct check *check) {
     struct check_device *device;
@@ -253,8 +220,6 @@ const struct check_case check_cases_queue[] = {
     {"queue.priorities", "any priority is accepted and the queue works", priorities},
     {"queue.destroy_with_work", "destroying a queue finishes its work", destroy_with_work},
     {"queue.adopt", "an adopted native queue works, ends, and still belongs to the program", adopt},
-    {"queue.default_stream",
-     "the default stream can be adopted, and shares a pool with other queues", default_stream},
     {"queue.end_of_own", "only adopted queues are ended, and only where adoption exists",
      end_of_own},
     {NULL, NULL, NULL},

@@ -166,7 +166,7 @@ void fake_device_reset(struct fake_device *device);
 bool fake_in_use(uint64_t addr, uint64_t bytes);
 /* Whether a kernel runs on some device, or waits for its turn. */
 bool fake_kernels_run(void);
-/* A "potentially unsafe" call begins, or one that needs the whole context: it is refused, and spoils
+/* A "potentially unsafe" call begins, or one that needs the whole context: it is refused, and ends
    the captures that forbid it. */
 vr_cu_result fake_unsafe(void);
 vr_cu_result fake_context_uncaptured(void);

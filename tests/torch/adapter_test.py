@@ -12,8 +12,8 @@ import sys
 import tempfile
 
 CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_observer", "mem_pool", "graph_memory",
-         "hardened", "late_and_twice", "autoload", "children", "nobody_replaces_it", "wrong_extension", "inputs", "external_streams",
-         "expandable", "fork", "tags_here", "sleep_here", "saver", "sending",
+         "hardened", "late_and_twice", "autoload", "children", "nobody_replaces_it", "wrong_extension", "inputs",
+         "external_streams", "captures_elsewhere", "expandable", "fork", "tags_here", "sleep_here", "saver", "sending",
          "sending_lifetime", "sending_off", "sending_in_namespaces", "nested_pools",
          "pools_of_threads", "pools_share_the_limit", "settings", "history_stacks", "fuzz", "vllm_backend",
          "raw_allocations", "accumulated", "blocks_of_threads", "graph_pool_of_a_thread",
@@ -156,6 +156,39 @@ def external_streams():
     torch.cuda.empty_cache()
     h.expect(torch.cuda.memory_reserved() == 0, str(torch.cuda.memory_reserved()))
     return "asked nothing"
+
+
+def captures_elsewhere():
+    """A graph on a stream that PyTorch did not make, and the capture of another library: neither is ended."""
+    import ctypes
+    h = items()
+    torch, vt = h.start()
+    torch.cuda.init()
+    gone = torch.cuda.ExternalStream(0x70000000)
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured, stream=gone):  # raises if the capture was ended
+        torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
+    driver, handle, status, graph = ctypes.CDLL(os.environ["VRAM_CUDA_LIBRARY"]), ctypes.c_void_p(), ctypes.c_int(), \
+        ctypes.c_void_p()
+    torch.empty(1 << 20, dtype=torch.uint8, device="cuda")  # on the default stream
+    x = torch.empty(4 << 20, dtype=torch.uint8, device="cuda")
+    x.record_stream(gone)
+    del x
+    context = ctypes.c_void_p()
+    for call in (lambda: driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0),
+                 lambda: driver.cuCtxPushCurrent_v2(context),
+                 lambda: driver.cuStreamCreate(ctypes.byref(handle), 0),
+                 lambda: driver.cuStreamBeginCapture_v2(handle, 0)):
+        h.expect(call() == 0, "a stream that is captured")
+    torch.cuda.empty_cache()
+    h.expect(torch.cuda.memory_reserved() >= 4 << 20, str(torch.cuda.memory_reserved()))
+    h.raises(vt.VramTorchError, lambda: vt.sleep(), "captured")
+    h.expect(driver.cuStreamIsCapturing(handle, ctypes.byref(status)) == 0 and status.value == 1, str(status))
+    h.expect(driver.cuStreamEndCapture(handle, ctypes.byref(graph)) == 0, "its end")
+    del captured
+    torch.cuda.empty_cache()
+    h.expect(torch.cuda.memory_reserved() == 0, str(torch.cuda.memory_reserved()))
+    return "not ended"
 
 
 def wrong_extension():

@@ -39,6 +39,7 @@ static __thread int last_error;
 static struct {
     stream_t stream;
     unsigned long long id;
+    bool spoiled;
 } captures[CAPTURES];
 static unsigned long long capture_ids;
 static size_t held; /* by cudaMalloc */
@@ -136,8 +137,15 @@ FAKE int cudaDeviceCanAccessPeer(int *can, int device, int peer) {
     return SUCCESS;
 }
 
+/* Ends captures, as on a GPU. */
 FAKE int cudaDeviceSynchronize(void) {
-    return SUCCESS;
+    int (*synchronize)(void);
+    if (!driver_entry("cuCtxSynchronize", &synchronize) || !context_enter()) {
+        return last_error = NOT_SUPPORTED;
+    }
+    int error = synchronize();
+    context_leave();
+    return last_error = error;
 }
 
 FAKE int cudaGetLastError(void) {
@@ -258,7 +266,14 @@ FAKE void fake_streams_renew(void) {
     stream_generation++;
 }
 
+static int capture_of(stream_t stream);
+
 FAKE int cudaStreamGetId(stream_t stream, unsigned long long *id) {
+    int i = capture_of(stream);
+    if (i >= 0) { /* ends the capture, as on a GPU */
+        captures[i].spoiled = true;
+        return last_error = 900;
+    }
     *id = (unsigned long long)(size_t)stream + stream_generation;
     return SUCCESS;
 }
@@ -379,6 +394,7 @@ FAKE int cudaStreamBeginCapture(stream_t stream, int mode) {
     for (int i = 0; i < CAPTURES; i++) {
         if (captures[i].id == 0) {
             captures[i].stream = stream;
+            captures[i].spoiled = false;
             captures[i].id = ++capture_ids;
             return SUCCESS;
         }
@@ -392,6 +408,9 @@ FAKE int cudaStreamEndCapture(stream_t stream, void **graph) {
         return last_error = INVALID;
     }
     captures[i].id = 0;
+    if (captures[i].spoiled) {
+        return last_error = 901;
+    }
     *graph = malloc(1);
     return SUCCESS;
 }

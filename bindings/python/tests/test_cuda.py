@@ -292,6 +292,17 @@ class Graphs(unittest.TestCase):
         self.adapter.disable()
         self.assertIsNot(CapturedStream.begin_capture, changed)
         self.adapter.enable(_backend="cuda")
+        stream = self.on(CapturedStream())
+        stream.begin_capture()
+        stream.fill(self.cuda.alloc(SIZE), 9)
+        self.adapter.disable()  # in the capture
+        self.assertFalse(self.captures.open())
+        graph = stream.end_capture()
+        self.adapter.enable(_backend="cuda")
+        self.assert_launches_touch_nobody(graph, stream)
+        self.assertEqual(self.captures.release(), 0)
+        driver("cuGraphExecDestroy", graph)
+        self.assertEqual(self.captures.release(), 1)
 
 
 if __name__ == "__main__":

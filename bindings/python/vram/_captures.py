@@ -97,23 +97,29 @@ class Captures:
 
         def begin_capture(stream: Any, *args: Any, **named: Any) -> Any:
             found = begin(stream, *args, **named)
-            self.begin(stream)
+            try:
+                self.begin(stream)
+            except Exception:
+                pass  # said again by the first allocation
             return found
 
         def end_capture(stream: Any) -> Any:
-            self.watch(stream)
+            self.watch(stream.ptr)
             try:
                 found = end(stream)
             except BaseException:
-                self.end(stream, False)
+                self.end(stream.ptr, False)
                 raise
-            self.end(stream, True)
+            self.end(stream.ptr, True)
             return found
 
         home.begin_capture, home.end_capture = begin_capture, end_capture
 
         def undo() -> None:
             home.begin_capture, home.end_capture = begin, end
+            for native in list(self._open):  # they end later, unseen
+                self.watch(native)
+                self.end(native, True)
         return undo
 
     def begin(self, stream: Any) -> None:
@@ -151,14 +157,15 @@ class Captures:
                 return self._join(stream, joined)
         return None
 
-    def watch(self, stream: Any) -> None:
+    def watch(self, native: int) -> None:
+        """The capture is about to end: its graph exists."""
         with self._lock:
-            for region in self._open.get(stream.ptr, ()):
+            for region in self._open.get(native, ()):
                 region.life = _Life(region.stream.ptr)
 
-    def end(self, stream: Any, graph: bool) -> None:
+    def end(self, native: int, graph: bool) -> None:
         with self._lock:
-            for region in self._open.pop(stream.ptr, ()):
+            for region in self._open.pop(native, ()):
                 self.redirect.pop(region.normal, None)
                 self._follow(region.stream, region.normal)
                 if not graph:

@@ -19,19 +19,19 @@
  *
  *  - Calls on the captured stream itself, in every mode, by any thread: cuStreamQuery,
  *    cuStreamSynchronize, cuStreamGetId, cuMemcpyPeerAsync and cuMemPrefetchAsync (900), and
- *    cuStreamWaitEvent for an event that was recorded outside (905). So cuStreamIsCapturing is asked
- *    first: it and cuStreamGetCtx are harmless. Other copies, fills, kernels and markers become part
- *    of the graph.
+ *    cuStreamWaitEvent for an event that was recorded outside (905). So cuStreamIsCapturing comes
+ *    first: it and cuStreamGetCtx are harmless. Other copies, fills, kernels and markers become
+ *    part of the graph.
  *  - Calls on the legacy stream (NULL, 1), while a blocking stream of the same context is captured,
- *    in every mode, by any thread: all but cuStreamIsCapturing, which answers 906 like the others
+ *    in every mode, by any thread: all but cuStreamIsCapturing, which answers 906 as the others do
  *    and harms nothing. They invalidate the captures of blocking streams. CuPy's streams are
  *    blocking if not asked otherwise, PyTorch's are not.
  *  - "Potentially unsafe" calls (900): cuMemAlloc, cuMemFree, cuMemAllocManaged, cuMemAdvise,
  *    cuMemHostAlloc, cuMemFreeHost, cuMemHostRegister, cuMemHostUnregister, cuModuleUnload,
- *    cuEventQuery, and cuStreamQuery and cuStreamSynchronize of any stream. They invalidate captures
- *    in mode GLOBAL whoever calls, and those in mode THREAD_LOCAL that the calling thread began;
- *    none in mode RELAXED, and none at all when the calling thread has exchanged its own mode for
- *    RELAXED: VR_CUDA_RELAXED.
+ *    cuEventQuery, and cuStreamQuery and cuStreamSynchronize of any stream. They invalidate
+ *    captures in mode GLOBAL whoever calls, and those in mode THREAD_LOCAL that the calling thread
+ *    began; none in mode RELAXED, and none at all when the calling thread has exchanged its own
+ *    mode for RELAXED: VR_CUDA_RELAXED.
  *  - cuEventQuery of an event that was recorded in a capture (907), and cuCtxSynchronize while any
  *    stream of the context is captured (900). The library makes neither call.
  *
@@ -142,16 +142,16 @@ static vram_status check_marked(const struct vr_queue *queue, enum vr_cu_call ca
                              : status;
 }
 
-/* What a captured stream takes becomes part of the graph; the legacy stream would end the capture of
-   another one: keeps (2). */
+/* What a captured stream takes becomes part of the graph; the legacy stream would end the capture
+   of another one: keeps (2). */
 static vram_status check_submitted(const struct vr_queue *queue, enum vr_cu_call call) {
     bool legacy = (uintptr_t)vr_cuda_stream(queue) <= VR_CU_STREAM_LEGACY;
     return legacy ? refuse_captured(queue, call) : VRAM_OK;
 }
 
-static vram_status begin(const struct vr_queue *queue, struct vr_cuda_scope *scope,
-                         enum vr_cu_call call,
-                         vram_status (*check)(const struct vr_queue *queue, enum vr_cu_call call)) {
+static vram_status
+scope_begin(const struct vr_queue *queue, struct vr_cuda_scope *scope, enum vr_cu_call call,
+            vram_status (*check)(const struct vr_queue *queue, enum vr_cu_call call)) {
     vram_status status = check_thread(queue, call);
     if (status == VRAM_OK) {
         status = vr_cuda_enter(scope, vr_cuda_device_of(queue), VR_CUDA_UNCHANGED);
@@ -164,12 +164,12 @@ static vram_status begin(const struct vr_queue *queue, struct vr_cuda_scope *sco
 
 vram_status vr_cuda_submit_begin(const struct vr_queue *queue, struct vr_cuda_scope *scope,
                                  enum vr_cu_call call) {
-    return begin(queue, scope, call, check_submitted);
+    return scope_begin(queue, scope, call, check_submitted);
 }
 
 vram_status vr_cuda_mark_begin(const struct vr_queue *queue, struct vr_cuda_scope *scope,
                                enum vr_cu_call call) {
-    return begin(queue, scope, call, check_marked);
+    return scope_begin(queue, scope, call, check_marked);
 }
 
 /* ---------------------------------------------------------- making and ending */
