@@ -160,8 +160,7 @@ static vram_queue *queue_find(struct vr_device_object *device, const void *nativ
 
 static vram_status queue_make(vram_device *device, void *native, vram_queue **out) {
     vram_status status = vr_queue_take(device, native, out);
-    struct vr_queue_object *queue =
-        status == VRAM_OK ? vr_handle_pin(VR_KIND_QUEUE, *out) : NULL;
+    struct vr_queue_object *queue = status == VRAM_OK ? vr_handle_pin(VR_KIND_QUEUE, *out) : NULL;
     if (queue) {
         vr_store(&queue->shared, true, VR_RELAXED);
         vr_leave(queue);
