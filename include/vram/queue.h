@@ -54,8 +54,9 @@ VRAM_API vram_status vram_queue_destroy(vram_queue *queue);
  * default stream), a cl_command_queue, a VkQueue of an adopted device, an id<MTLCommandQueue>. The
  * program keeps the ownership. VRAM_ERR_UNSUPPORTED without VRAM_CAP_ADOPT. VRAM_ERR_INVALID for a
  * stream of another device or context. A stream that was destroyed must not be passed: NVIDIA's
- * driver crashes. CU_STREAM_PER_THREAD and hipStreamPerThread are the calling thread's: from others,
- * calls that submit work are VRAM_ERR_INVALID. The queue outlives the thread, and so does its work.
+ * driver crashes. CU_STREAM_PER_THREAD and hipStreamPerThread are the calling thread's: from
+ * others, calls that submit work are VRAM_ERR_INVALID. The queue outlives the thread, and so does
+ * its work.
  */
 VRAM_API vram_status vram_queue_adopt(vram_device *device, void *native, vram_queue **queue);
 

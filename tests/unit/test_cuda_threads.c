@@ -206,8 +206,9 @@ static void release(void) {
     fake->hold(false);
 }
 
-/* The device has room for one of these blocks. The next one's fill comes behind those of the worker,
-   which the fake would else run in turn with it: on the device, or because the host waits. */
+/* The device has room for one of these blocks. The next one's fill comes behind those of the
+   worker, which the fake would else run in turn with it: on the device, or because the host
+   waits. */
 static void only_after_its_work(const struct worker *worker) {
     vram_queue *mine = own_queue();
     vram_addr next;
@@ -244,8 +245,8 @@ static void work_outlives_its_thread(void **state) {
     }
 }
 
-/* A block that outlives the thread is freed in the order of its queue, or without one when the queue
-   has ended. */
+/* A block that outlives the thread is freed in the order of its queue, or without one when the
+   queue has ended. */
 static void blocks_outlive_their_thread(void **state) {
     (void)state;
     struct worker worker = {.bytes = 200 * MIB, .sign = 1, .keeps = true};

@@ -214,8 +214,8 @@ int vr_os_event_pair(int fds[2]) {
     return error;
 }
 
-/* glibc calls these before the destructors of pthread keys. `object` keeps this library loaded. Other
-   C libraries may have no such function. */
+/* glibc calls these before the destructors of pthread keys. `object` keeps this library loaded.
+   Other C libraries may have no such function. */
 extern int __cxa_thread_atexit_impl(void (*end)(void *), void *argument, void *object)
     __attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
