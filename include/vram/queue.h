@@ -52,10 +52,13 @@ VRAM_API vram_status vram_queue_destroy(vram_queue *queue);
 /**
  * Uses a native queue that the program made: a CUstream or cudaStream_t (NULL is CUDA's legacy
  * default stream), a cl_command_queue, a VkQueue of an adopted device, an id<MTLCommandQueue>. The
- * program keeps the ownership. A stream that is being captured can be adopted too. No call ends a
- * capture: VRAM_ERR_CAPTURE instead for work on CUDA's legacy stream while a stream that it waits
- * for is captured, and for prefetches and copies from peers on a captured one.
- * VRAM_ERR_UNSUPPORTED without VRAM_CAP_ADOPT.
+ * program keeps the ownership. VRAM_ERR_UNSUPPORTED without VRAM_CAP_ADOPT. VRAM_ERR_INVALID for a
+ * stream of another device or context. A stream that was destroyed must not be passed: NVIDIA's
+ * driver crashes. A stream that is being captured can be adopted. No call ends a capture:
+ * VRAM_ERR_CAPTURE instead for work on CUDA's legacy stream while a stream that it waits for is
+ * captured, and for prefetches and copies from peers on a captured one. CU_STREAM_PER_THREAD and
+ * hipStreamPerThread are the calling thread's: from others, calls that submit work are
+ * VRAM_ERR_INVALID. The queue outlives the thread, and so does its work.
  */
 VRAM_API vram_status vram_queue_adopt(vram_device *device, void *native, vram_queue **queue);
 

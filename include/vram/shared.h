@@ -55,6 +55,12 @@ VRAM_API vram_status vram_pool_shared(vram_device *device, vram_pool **pool);
  * The time grows with the number of queues of the device: keep the result. Before the native queue
  * is destroyed, one of its users calls vram_queue_end. Two threads that make the first call at the
  * same time may adopt it twice; later calls return one of the two.
+ *
+ * CU_STREAM_PER_THREAD and hipStreamPerThread mean another stream in each thread, so each thread
+ * gets a queue of its own, to which it alone submits. Any thread may free in its order. The queue
+ * ends by itself, after its thread and all its work have ended: calls with it are VRAM_ERR_STALE
+ * then, and a block is freed without a queue. Destructors of thread_local objects that submit work
+ * call vram_queue_shared again.
  */
 VRAM_API vram_status vram_queue_shared(vram_device *device, void *native, vram_queue **queue);
 

@@ -44,6 +44,15 @@ struct vr_queue_object *vr_queue_behind(struct vr_device_object *device, uint64_
     return best;
 }
 
+void *vr_shared_find(enum vr_kind kind, uint64_t handle) {
+    struct vr_object *object = handle ? vr_handle_pin(kind, (const void *)(uintptr_t)handle) : NULL;
+    if (object && vr_forked(object)) {
+        vr_leave(object);
+        object = NULL;
+    }
+    return object;
+}
+
 /* ------------------------------------------------------------------ listing */
 
 vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list *list,

@@ -257,6 +257,9 @@ struct vr_physical {
    that vr_leave drops; NULL after the last. No lock held. */
 struct vr_device_object *vr_device_behind(struct vr_context *context, uint64_t last);
 struct vr_queue_object *vr_queue_behind(struct vr_device_object *device, uint64_t last);
+/* The object of a handle that is remembered, pinned; NULL if the handle is 0, or its object has
+   ended or is of a parent process. */
+void *vr_shared_find(enum vr_kind kind, uint64_t handle);
 /* Lists a child; VRAM_ERR_SHUTDOWN if the device is closing. */
 vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list *list,
                                  struct vr_link *link);
@@ -295,8 +298,6 @@ void vr_device_free_later(struct vr_device_object *device, void *memory);
 
 /* ------------------------- objects of the process; shared_device.c, shared_pool.c */
 
-/* The object of a shared handle, pinned; NULL if it is 0, has ended or is of a parent process. */
-void *vr_shared_find(enum vr_kind kind, uint64_t handle);
 /* Whether vram_device_shared returns this handle on the device. */
 bool vr_device_is_shared(const struct vr_device_object *device);
 

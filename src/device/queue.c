@@ -17,9 +17,9 @@
  * After an adoption has ended the native queue is not touched any more. So queries to the driver
  * are counted in the same way, and no new one begins.
  *
- * The default stream of a thread (vr_queue.thread) is marked when its thread ends. From then on that
- * mark tells when its work is complete. If the process owns the queue, the next caller that needs
- * one like it ends it.
+ * The default stream of a thread (vr_queue.thread) is marked when its thread ends. From then on
+ * that mark tells when its work is complete. If the process owns the queue, a later caller of
+ * vram_queue_shared ends it.
  */
 #include "device/objects.h"
 

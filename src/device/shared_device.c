@@ -21,15 +21,6 @@
 enum { CONTEXTS_MAX = 16 };                  /* more than there are backends */
 static vr_atomic_u64 contexts[CONTEXTS_MAX]; /* by row of the registry; (1) */
 
-void *vr_shared_find(enum vr_kind kind, uint64_t handle) {
-    struct vr_object *object = handle ? vr_handle_pin(kind, (const void *)(uintptr_t)handle) : NULL;
-    if (object && vr_forked(object)) {
-        vr_leave(object);
-        object = NULL;
-    }
-    return object;
-}
-
 /* ----------------------------------------------------------------- contexts */
 
 static vram_status row_find(const char *backend, uint32_t *row) {
@@ -160,8 +151,7 @@ static vram_queue *queue_find(struct vr_device_object *device, const void *nativ
 
 static vram_status queue_make(vram_device *device, void *native, vram_queue **out) {
     vram_status status = vr_queue_take(device, native, out);
-    struct vr_queue_object *queue =
-        status == VRAM_OK ? vr_handle_pin(VR_KIND_QUEUE, *out) : NULL;
+    struct vr_queue_object *queue = status == VRAM_OK ? vr_handle_pin(VR_KIND_QUEUE, *out) : NULL;
     if (queue) {
         vr_store(&queue->shared, true, VR_RELAXED);
         vr_leave(queue);

@@ -7,8 +7,8 @@
  * caller and interleave, each in its own order. An operation stays at the head of its queue until
  * it is over.
  *
- * A thread's default streams end with it, as NVIDIA's do: in the destructors of its pthread keys. Their
- * work runs on; the thread may not use them any more.
+ * A thread's default streams end with it, as NVIDIA's do: in the destructors of its pthread keys.
+ * Their work runs on; the thread may not use them any more.
  *
  * Work that touches memory it may not touch makes the device answer "illegal address" from then on,
  * and everything queued on it is dropped, as on a GPU.

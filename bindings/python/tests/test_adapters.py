@@ -217,6 +217,18 @@ class CuPy(unittest.TestCase):
         self.assertEqual(cuda.settled, [0])
         self.assertEqual(self.adapter.stats()["cupy"]["live_blocks"], 0)
 
+    def test_a_handle_used_again_is_another_external_stream(self):
+        cuda, numbers = self.cupy.cuda, iter((7, 7, 8))  # the driver's, of each call
+        self.adapter._enabled._number = lambda stream: next(numbers)
+        cuda.stream = ExternalStream(0x7000)
+        first = cuda.alloc(1 << 20)
+        where = first.ptr
+        del first
+        again = cuda.alloc(1 << 20)
+        self.assertEqual(again.ptr, where)
+        del again  # and the stream is destroyed: its work may still use the block
+        self.assertNotEqual(cuda.alloc(1 << 20).ptr, where)
+
     def test_what_external_streams_freed_is_given_back(self):
         cuda = self.cupy.cuda
         cuda.stream = ExternalStream(0x7200)

@@ -136,6 +136,26 @@ def _is_external(stream: Any) -> bool:
                                         getattr(stream, "_foreign_stream_ref", None) is not None)
 
 
+def _numbers() -> Callable[[Any], int]:
+    """The function that gives a stream's number, which no later stream has, although it may have the same handle. The
+    handle where the driver has no numbers, and during a capture, which the question would end."""
+    try:
+        ask = ctypes.CDLL("libcuda.so.1").cuStreamGetId
+    except (OSError, AttributeError):
+        return lambda stream: int(stream.ptr)
+    ask.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_ulonglong)]
+
+    def number(stream: Any) -> int:
+        found = ctypes.c_ulonglong()
+        try:
+            asked = not stream.is_capturing() and ask(stream.ptr, found) == 0
+        except RuntimeError:  # the capture is invalid
+            asked = False
+        return found.value if asked else int(stream.ptr)
+
+    return number
+
+
 class _External:
     """Blocks of one device's streams that CuPy did not make. One that was freed serves its stream again, at once. The
     pool gets it back when the device has finished all work: memory ran out, empty_cache, disable. Lists and dicts
@@ -143,36 +163,36 @@ class _External:
 
     def __init__(self, pool: DevicePool, settle: Callable[[], None]) -> None:
         self._pool, self._settle = pool, settle
-        self._unused: Dict[Tuple[int, int], List[int]] = {}  # by stream and size
+        self._unused: Dict[Tuple[int, int], List[int]] = {}  # by the stream's number and size
         self.forget = pool.pool.device.on_out_of_memory(lambda event: self.release())
 
-    def alloc(self, native: int, size: int) -> Tuple[int, int]:
+    def alloc(self, stream: int, size: int) -> Tuple[int, int]:
         """A block, and its size, which is rounded up by an eighth at most, so that it serves other sizes later."""
         step = max(512, 1 << max(size.bit_length() - 4, 0))
         size = -(-size // step) * step
         try:
-            return self._unused[native, size].pop(), size
+            return self._unused[stream, size].pop(), size
         except (KeyError, IndexError):
             return self._pool.alloc(size, None), size
 
-    def free(self, block: int, native: int, size: int) -> None:
-        self._unused.setdefault((native, size), []).append(block)
+    def free(self, block: int, stream: int, size: int) -> None:
+        self._unused.setdefault((stream, size), []).append(block)
 
     def release(self) -> int:
         """Waits for all work of the device and gives unused blocks back to the pool; returns their bytes."""
         taken: List[Tuple[int, int, int]] = []
-        for (native, size), blocks in list(self._unused.items()):
+        for (stream, size), blocks in list(self._unused.items()):
             for _ in range(len(blocks)):
                 try:
-                    taken.append((blocks.pop(), native, size))
+                    taken.append((blocks.pop(), stream, size))
                 except IndexError:
                     break  # another thread was faster
         try:
             if taken:
                 self._settle()
         except BaseException:
-            for block, native, size in taken:
-                self._unused[native, size].append(block)
+            for block, stream, size in taken:
+                self._unused[stream, size].append(block)
             raise
         for block, _, _ in taken:
             self._pool.free(block, None)
@@ -186,9 +206,11 @@ class _Allocator:
         self._exhausted = cupy.cuda.memory.OutOfMemoryError
         self._pointer = cupy.cuda.PinnedMemoryPointer
         self._pools = DevicePools("cupy", backend)
-        # Of each live block: the queue that it was allocated on and is freed on, or its external stream and its size.
+        # Of each live block: the queue that it was allocated on and is freed on, or its external stream's number and
+        # its size.
         self._queues: Dict[int, Union[int, Tuple[int, int]]] = {}
         self._external: Dict[int, _External] = {}  # by device
+        self._number = _numbers()
         self._lock = threading.Lock()
         self._pinned: Any = None
         self._streams: Optional[_Streams] = None
@@ -223,8 +245,9 @@ class _Allocator:
     def _malloc(self, size: int, device: int) -> int:
         pool, stream = self.pool(device), self._current(device)
         if _is_external(stream) and not pool.has(stream.ptr):
-            block, size = self.external(device).alloc(stream.ptr, size)
-            self._queues[block] = stream.ptr, size
+            number = self._number(stream)
+            block, size = self.external(device).alloc(number, size)
+            self._queues[block] = number, size
             return block
         region = self.captures.region(stream)
         if region is not None:

@@ -214,10 +214,13 @@ int vr_os_event_pair(int fds[2]) {
     return error;
 }
 
-/* glibc calls these before the destructors of pthread keys. `object` keeps this library loaded. */
-extern int __cxa_thread_atexit_impl(void (*end)(void *), void *argument, void *object);
+/* glibc calls these before the destructors of pthread keys. `object` keeps this library loaded.
+   Other C libraries may have no such function. */
+extern int __cxa_thread_atexit_impl(void (*end)(void *), void *argument, void *object)
+    __attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
 bool vr_os_thread_end_first(void (*end)(void *argument), void *argument) {
-    return !vr_os_fault() && __cxa_thread_atexit_impl(end, argument, &__dso_handle) == 0;
+    return __cxa_thread_atexit_impl && !vr_os_fault() &&
+           __cxa_thread_atexit_impl(end, argument, &__dso_handle) == 0;
 }
