@@ -13,6 +13,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -100,13 +101,13 @@ def include_folder(torch: Any) -> str:
 
 
 def class_of(torch_include: str) -> str:
-    """Names the class of allocators in a PyTorch; "" without its headers."""
+    """Names the class of allocators in a PyTorch, whatever the comments in its headers; "" without them."""
     digest, found = hashlib.sha256(), False
     for name in CLASS_HEADERS:
         path = os.path.join(torch_include, name)
         if os.path.exists(path):
             with open(path, "rb") as file:
-                digest.update(name.encode() + file.read())
+                digest.update(name.encode() + re.sub(rb"//[^\n]*|\s+", b"", file.read()))
             found = True
     return digest.hexdigest()[:16] if found else ""
 
