@@ -177,7 +177,8 @@ def source_files(folder: str) -> List[str]:
 def _key(torch: Any, folders: List[str]) -> str:
     """Names what a compiled adapter depends on: PyTorch, the sources, libvram's headers, the flags."""
     digest = hashlib.sha256()
-    digest.update(f"{torch.__version__} {torch.version.git_version} {ABI} {HARDENED + HARDENED_LINK}".encode())
+    digest.update(f"{torch.__version__} {torch.version.git_version} {class_of(include_folder(torch))} {ABI} "
+                  f"{HARDENED + HARDENED_LINK}".encode())
     for folder in folders + [os.path.join(folders[0], "cuda"), os.path.join(folders[1], "vram")]:
         for name in sorted(os.listdir(folder)):
             path = os.path.join(folder, name)
