@@ -115,6 +115,12 @@ def autoload():
     said = told(code, VRAM_TORCH="require,tru")
     h.expect(said[0] == 1 and "RuntimeError: VRAM_TORCH=require,tru: 'tru' is unknown; set it to 1, or to a list of "
              "require, moving=off and sharing=off, or to 0" in said[1], str(said))
+    code = ("import torch, vram.torch\nreal = torch.cuda.get_allocator_backend\n"
+            "torch.cuda.get_allocator_backend = lambda: 'another'\ntry:\n  vram.torch.enable()\n"
+            "except vram.torch.UnsupportedError as error:\n  print('does not fit' in str(error))\n"
+            "x = torch.empty(1000, device='cuda')\nprint(real(), torch.cuda.memory_allocated(), vram.torch.mode())")
+    said = told(code, drop=("VRAM_TORCH",))
+    h.expect(said == (0, ["True", "native 4096 None"]), f"after a self-test that failed: {said}")
     return "enabled, or one line"
 
 

@@ -79,7 +79,8 @@ def statistics_keys():
     torch, vt = start()
     torch.empty(10, device="cuda")
     code = "import torch, json; torch.empty(10, device='cuda'); print(json.dumps(sorted(torch.cuda.memory_stats())))"
-    native = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, timeout=50)
+    native = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, timeout=50,
+                            env=dict(os.environ, VRAM_TORCH="0"))
     import json
     expected, have = set(json.loads(native.stdout)), set(torch.cuda.memory_stats())
     expect(expected == have, f"missing {sorted(expected - have)}, more {sorted(have - expected)}")

@@ -298,6 +298,8 @@ class Extensions(Case):
         with open(header, "w", encoding="utf-8") as file:
             file.write("struct Allocator {};\n")
         os.environ["LIBVRAM_TORCH_EXTENSION"] = self.made(kind=extension.class_of(extension.include_folder(torch)))
+        with open(header, "a", encoding="utf-8") as file:
+            file.write("// a comment\n\n")
         self.assertEqual(extension.load(torch).vram_torch_abi(), extension.ABI)
         with open(header, "a", encoding="utf-8") as file:
             file.write("struct Another {};\n")

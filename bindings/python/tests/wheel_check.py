@@ -50,8 +50,8 @@ def say(command, **variables):
 
 def check_entry(python, text, **variables):
     """The entry point says `text` with VRAM_TORCH, and nothing without."""
-    assert say([python, "-c", ENTRY], **variables) == "", "something is loaded without VRAM_TORCH"
-    told = say([python, "-c", ENTRY], VRAM_TORCH="1", **variables)
+    assert say([python, "-I", "-c", ENTRY], **variables) == "", "something is loaded without VRAM_TORCH"
+    told = say([python, "-I", "-c", ENTRY], VRAM_TORCH="1", **variables)
     assert told.startswith("vram.torch: VRAM_TORCH=1: ") and text in told and told.count("\n") == 1, told
 
 

@@ -25,7 +25,7 @@ def steps() -> Iterator[Tuple[str, str]]:
     try:
         adapter.enable(fallback=False)
     except Exception as error:
-        wrong = str(error)
+        wrong = str(error.__cause__ or error)
     yield "enable()", wrong
     if not wrong:
         yield "allocation, record_stream, statistics, snapshot, free", _use()

@@ -13,6 +13,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -100,13 +101,13 @@ def include_folder(torch: Any) -> str:
 
 
 def class_of(torch_include: str) -> str:
-    """Names the class of allocators in a PyTorch; "" without its headers."""
+    """Names the class of allocators in a PyTorch, whatever the comments in its headers; "" without them."""
     digest, found = hashlib.sha256(), False
     for name in CLASS_HEADERS:
         path = os.path.join(torch_include, name)
         if os.path.exists(path):
             with open(path, "rb") as file:
-                digest.update(name.encode() + file.read())
+                digest.update(name.encode() + re.sub(rb"//[^\n]*|\s+", b"", file.read()))
             found = True
     return digest.hexdigest()[:16] if found else ""
 
@@ -176,7 +177,8 @@ def source_files(folder: str) -> List[str]:
 def _key(torch: Any, folders: List[str]) -> str:
     """Names what a compiled adapter depends on: PyTorch, the sources, libvram's headers, the flags."""
     digest = hashlib.sha256()
-    digest.update(f"{torch.__version__} {torch.version.git_version} {ABI} {HARDENED + HARDENED_LINK}".encode())
+    digest.update(f"{torch.__version__} {torch.version.git_version} {class_of(include_folder(torch))} {ABI} "
+                  f"{HARDENED + HARDENED_LINK}".encode())
     for folder in folders + [os.path.join(folders[0], "cuda"), os.path.join(folders[1], "vram")]:
         for name in sorted(os.listdir(folder)):
             path = os.path.join(folder, name)
