@@ -103,6 +103,12 @@ VRAM_API vram_status vram_provider_get(vram_device *device, vram_memory_kind kin
  * overwritten before the pool hands it out again: no later owner can read it. Pools of a provider,
  * of page-locked or of managed memory have no such modes (VRAM_ERR_UNSUPPORTED).
  *
+ * The option poison has one more value, stream, for tests of programs with several queues. It is no
+ * mode: caches and timing of frees stay, and nothing waits. Each block is filled with 0xCD (zeros
+ * with zero_free) on the queue that gets it. Work that uses memory after it was handed out again,
+ * or before its new owner's queue has come to it, then reads that. Blocks allocated without a
+ * queue, on a queue that is being captured, and what vram_resize adds are not filled.
+ *
  * POWER_OF_TWO, or the option power_of_two, rounds every request up to a power of two, as pools of
  * buckets do: a block of 40,000 bytes takes 65,536, which vram_block_info.held_bytes shows. It is
  * for programs that were built on buckets: without it blocks are rounded to 512 bytes, which holds

@@ -11,7 +11,7 @@
 #include "vram/base.h"
 
 /* X(ID, "name", TYPE, "default", minimum, maximum, is_limit, "choices", "help")
-   A text with choices is empty or one of them; the others have "". */
+   A text with choices is empty or one of them; a bool may also be one of its choices. */
 #define VR_OPTION_MAP(X)                                                                           \
     X(BACKENDS, "backends", TEXT, "", 0, 0, false, "",                                             \
       "backends to start, by name and comma; empty: all")                                          \
@@ -85,8 +85,9 @@
       "pools hand out memory filled with zeros")                                                   \
     X(ZERO_FREE, "zero_free", BOOL, "off", 0, 1, false, "",                                        \
       "pools fill freed memory with zeros, in the order of its queue")                             \
-    X(POISON, "poison", BOOL, "off", 0, 1, false, "",                                              \
-      "pools fill new and freed memory with patterns and check for late writes")                   \
+    X(POISON, "poison", BOOL, "off", 0, 1, false, "stream",                                        \
+      "pools fill new and freed memory with patterns and check for late writes; stream: they "     \
+      "fill new memory in the order of its queue, and do nothing else")                            \
     X(RED_ZONES, "red_zones", BOOL, "off", 0, 1, false, "",                                        \
       "pools put zones around blocks and check them when a block is freed")                        \
     X(QUARANTINE, "quarantine", SIZE, "16M", 0, UINT64_MAX, false, "",                             \
@@ -177,8 +178,10 @@ enum vr_option {
 };
 
 /* The current value of a number, size, duration or bool; for a text with choices, its index among
-   them, or 0 if it is empty. 0 means no limit. */
+   them, or 0 if it is empty; for a bool's choices, the same from VR_OPTION_CHOICE on. 0 means no
+   limit. */
 uint64_t vr_option_number(enum vr_option option);
+#define VR_OPTION_CHOICE 2
 
 /* The environment's value, whatever the API has set since; false: none. */
 bool vr_option_environment(enum vr_option option, uint64_t *number);

@@ -203,7 +203,12 @@ bool vr_option_value_read(const vram_option_info *row, const char *choices, cons
     enum read_result read_result = UNREADABLE;
     switch (row->type) { /* untaken: a row has one of these types */
     case VRAM_OPTION_BOOL:
-        read_result = read_bool(text, &value);
+        if (*choices && find_choice(choices, text, &value)) {
+            value += VR_OPTION_CHOICE;
+            read_result = READ_OK;
+        } else {
+            read_result = read_bool(text, &value);
+        }
         break;
     case VRAM_OPTION_INTEGER:
         read_result = read_integer(text, &value);
@@ -224,7 +229,8 @@ bool vr_option_value_read(const vram_option_info *row, const char *choices, cons
         return read_list(choices, text, why, why_bytes);
     }
     if (read_result == UNREADABLE) {
-        vr_text_format(why, why_bytes, "\"%.48s\" %s", text, value_complaint(row->type, text));
+        vr_text_format(why, why_bytes, "\"%.48s\" %s%s%s", text, value_complaint(row->type, text),
+                       *choices ? ", and is none of: " : "", choices);
         return false;
     }
     bool unset = value == 0 && strcmp(row->default_text, "0") == 0; /* 0 stands for no value */

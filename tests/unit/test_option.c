@@ -278,6 +278,13 @@ static void reads_values_of_every_type(void **state) {
     for (size_t i = 0; i < 7; i++) {
         assert_unread(VRAM_OPTION_BOOL, neither[i], "neither on nor off");
     }
+    assert_int_equal(vram_option_set("poison", "on"), VRAM_OK);
+    assert_int_equal(vr_option_number(VR_OPTION_POISON), 1);
+    assert_int_equal(vram_option_set("poison", "stream"), VRAM_OK);
+    assert_int_equal(vr_option_number(VR_OPTION_POISON), VR_OPTION_CHOICE);
+    assert_int_equal(vram_option_set("poison", "streams"), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, ", and is none of: stream"));
+    vr_option_reset();
     assert_reads(VRAM_OPTION_INTEGER, "2", 2);
     assert_reads(VRAM_OPTION_INTEGER, "00100000", 100000);
     assert_unread(VRAM_OPTION_INTEGER, "1", "accepted: 2 to 100000");

@@ -18,7 +18,6 @@
 enum {
     CHECKING_MODES = VRAM_POOL_POISON | VRAM_POOL_RED_ZONES,
     FILL_ZONE = 0xFD,        /* around a block */
-    FILL_NEW = 0xCD,         /* in a new block, before its first write */
     FILL_FREED = 0xDD,       /* in a freed block */
     CHECK_BYTES = 256 * 1024 /* checked at a time; also the minimum size of a buffer */
 };
@@ -92,7 +91,7 @@ uint32_t vr_guard_modes(const struct vr_pool *pool, const struct vram_pool_optio
     };
     uint32_t modes = options->flags & VR_GUARD_MODES;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && vr_pool_on_device(pool); i++) {
-        modes |= vr_option_number(rows[i].option) ? rows[i].mode : 0;
+        modes |= vr_option_number(rows[i].option) == 1 ? rows[i].mode : 0;
     }
     return modes;
 }
@@ -101,6 +100,8 @@ vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *
     struct vr_guard *guard = &pool->guard;
     uint32_t modes = vr_guard_modes(pool, options);
     vr_store(&guard->modes, modes, VR_RELAXED);
+    guard->by_stream =
+        vr_pool_on_device(pool) && vr_option_number(VR_OPTION_POISON) == VR_OPTION_CHOICE;
     guard->most_bytes = options->quarantine_bytes ? options->quarantine_bytes
                                                   : vr_option_number(VR_OPTION_QUARANTINE);
     if (!modes) {
@@ -201,7 +202,7 @@ static vram_status prepare_on(const struct vr_pool *pool, const struct vr_queue_
         }
     }
     if (status == VRAM_OK && modes & (VRAM_POOL_ZERO_ALLOC | VRAM_POOL_POISON)) {
-        status = queue_fill(queue, addr, modes & VRAM_POOL_ZERO_ALLOC ? 0 : FILL_NEW, size);
+        status = queue_fill(queue, addr, modes & VRAM_POOL_ZERO_ALLOC ? 0 : VR_GUARD_NEW, size);
     }
     return status;
 }

@@ -21,6 +21,11 @@
  *      counted. A check allocates no host memory, since the pool has a buffer. With zero_free, once
  *      a block was freed without being zeroed, blocks are also zeroed when they are handed out: no
  *      later owner sees old contents.
+ *  (7) The option poison=stream is no mode. Such a pool keeps its caches, and hands out memory by
+ *      the same rules as without. Before the program gets a block, a fill of it is submitted to its
+ *      queue: what still reads the memory for an earlier owner, or is early on another queue, reads
+ *      the pattern. Nothing waits for the fill. A block without a queue, or for one that is being
+ *      captured, is not filled. Caches are watched (cache.h): the request path serves every hit.
  */
 #ifndef VR_GUARD_H
 #define VR_GUARD_H
@@ -35,11 +40,13 @@ struct vr_queue_object;
 enum {
     VR_GUARD_MODES =
         VRAM_POOL_ZERO_ALLOC | VRAM_POOL_ZERO_FREE | VRAM_POOL_POISON | VRAM_POOL_RED_ZONES,
-    VR_GUARD_ZONE = 512 /* bytes written of a zone; least length of the rear zone */
+    VR_GUARD_ZONE = 512, /* bytes written of a zone; least length of the rear zone */
+    VR_GUARD_NEW = 0xCD  /* in a new block, before its first write */
 };
 
 struct vr_guard {
     vr_atomic_u32 modes;     /* of VR_GUARD_MODES; fixed at the pool's creation */
+    bool by_stream;          /* (7); fixed at the pool's creation */
     uint64_t most_bytes;     /* most bytes in quarantine */
     vram_queue *queue;       /* the pool's own, for allocations and frees without a queue */
     vr_atomic_bool unzeroed; /* zero_free: a block was freed without being zeroed; keeps (6) */
@@ -64,6 +71,11 @@ bool vr_guard_widen(const struct vr_pool *pool, struct vr_request *request);
    lock held. */
 vram_status vr_guard_prepare(struct vr_pool *pool, const struct vr_request *request,
                              struct vr_block *block);
+
+/* Keeps (7): fills a block whose `home` is the queue of the request. Never fails; the error record
+   does not change. No lock held; stream_fill.c. */
+void vr_guard_fill_by_stream(const struct vr_pool *pool, const struct vr_request *request,
+                             const struct vr_block *block);
 
 /*
  * These return whether they found damage, which the error record then describes; otherwise the

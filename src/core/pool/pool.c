@@ -360,10 +360,14 @@ static bool hit_request(struct vr_pool *pool, const struct vr_request *request, 
     struct vr_cache *cache = vr_cache_find(thread, pool->object.handle, request->queue);
     struct vr_block *block = cache ? vr_cache_take(cache, request->bytes) : NULL;
     if (block) {
+        block->home = pool->guard.by_stream ? request->queue : block->home; /* as below */
         id = vr_tracking_alloc(pool, request, block);
         *addr = vr_hand_out(cache, block, request->size, request->bytes, request->tag);
     }
     vr_thread_leave(thread);
+    if (block && pool->guard.by_stream) {
+        vr_guard_fill_by_stream(pool, request, block);
+    }
     if (block && vr_pool_is_watched(pool) && vr_events_wanted()) {
         vr_tracking_notify(pool, request, block, id);
     }
@@ -385,6 +389,10 @@ static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *reques
     vram_status status = vr_pool_supply(pool, request, &block, more, &extra);
     if (status == VRAM_OK && vr_load(&pool->guard.modes, VR_RELAXED)) {
         status = vr_guard_prepare(pool, request, block);
+    }
+    if (status == VRAM_OK && pool->guard.by_stream) {
+        block->home = request->queue; /* keeps block.h (5) */
+        vr_guard_fill_by_stream(pool, request, block);
     }
     if (status == VRAM_OK) {
         *addr = deliver_block(pool, request->queue_object, request, block, more, extra);

@@ -75,7 +75,7 @@ void vr_tracking_begin(struct vr_pool *pool) {
         track_begin(pool);
     }
     vr_error_restore(&error);
-    pool->traced = pool->track || pool->announced || vr_events_taken();
+    pool->traced = pool->track || pool->announced || pool->guard.by_stream || vr_events_taken();
     if (pool->traced && vr_events_wanted()) {
         struct vr_event event = event_of(pool, VR_EVENT_POOL_BEGIN);
         event.name = pool->name;

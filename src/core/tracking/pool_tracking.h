@@ -30,9 +30,9 @@ void vr_tracking_begin(struct vr_pool *pool);
    that is not tracked. No lock held. */
 void vr_tracking_end(struct vr_pool *pool);
 
-/* Whether a hit can be recorded inside the cache: no stack is needed. */
+/* Whether a hit can be recorded inside the cache: no stack and no fill is needed. */
 static inline bool vr_tracking_is_quick(const struct vr_pool *pool) {
-    return !pool->stack_every;
+    return !pool->stack_every && !pool->guard.by_stream;
 }
 
 /* Records a hit, with its tag or NULL, if its watched pool is tracked; *id: its id. The thread is

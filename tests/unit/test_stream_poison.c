@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_stream_poison.c: the option poison=stream. Whoever reads memory that was handed out
+ * again reads the pattern; a correct program sees no difference.
+ */
+#include "base/option.h"
+#include "byte_units.h"
+#include "unit/assert_ok.h"
+#include "unit/stats_of.h"
+#include "vram/vram.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PATTERN = 0xCD, BYTES = 40 * 1024 };
+
+struct rig {
+    vram_context *context;
+    vram_device *device;
+    vram_queue *queue, *other;
+    vram_pool *pool;
+};
+
+static struct rig rig_make(const char *backend, const char *sim, const char *poison,
+                           uint32_t flags) {
+    struct rig rig = {.pool = NULL};
+    vram_context_options wanted = {.size = sizeof wanted, .backends = backend, .sim = sim};
+    vram_pool_options options = {.size = sizeof options, .flags = flags};
+    assert_ok(vram_option_set("poison", poison));
+    assert_ok(vram_context_create(&wanted, &rig.context));
+    assert_ok(vram_device_open(rig.context, 0, &rig.device));
+    assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
+    assert_ok(vram_queue_create(rig.device, NULL, &rig.other));
+    assert_ok(vram_pool_create(rig.device, &options, &rig.pool));
+    return rig;
+}
+
+static void rig_end(struct rig *rig) {
+    char text[200] = "";
+    (void)vram_sim_violation(rig->context, 0, text, sizeof text);
+    assert_string_equal(text, "");
+    assert_ok(vram_context_destroy(rig->context));
+    vr_option_reset();
+}
+
+/* The value of all bytes, as later work of the queue sees them. */
+static uint8_t value_of(vram_queue *queue, vram_addr addr) {
+    static uint8_t found[BYTES];
+    assert_ok(vram_queue_download(queue, found, addr, BYTES));
+    assert_ok(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
+    for (int i = 1; i < BYTES; i++) {
+        assert_int_equal(found[i], found[0]);
+    }
+    return found[0];
+}
+
+/* A block that the queue has used, and which is free now. */
+static vram_addr used_block(const struct rig *rig, uint8_t value) {
+    vram_addr addr;
+    assert_ok(vram_alloc(rig->pool, BYTES, rig->queue, &addr));
+    assert_ok(vram_queue_fill(rig->queue, addr, value, 1, BYTES));
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_free(addr, rig->queue));
+    return addr;
+}
+
+/* ------------------------------------------------------------------------- contents */
+
+static void new_blocks_have_the_pattern(void **state) {
+    static const struct {
+        const char *sim, *poison, *pool;
+        uint32_t flags;
+        uint8_t first, again; /* what a block has when it is handed out */
+    } rows[] = {
+        {"vmm=on", "stream", "on", 0, PATTERN, PATTERN},
+        {"vmm=off", "stream", "on", 0, PATTERN, PATTERN},
+        {"vmm=on", "stream", "off", 0, PATTERN, PATTERN},
+        {"vmm=on", "stream", "on", VRAM_POOL_DETERMINISTIC, PATTERN, PATTERN},
+        {"vmm=on", "stream", "on", VRAM_POOL_TRACKED, PATTERN, PATTERN},
+        {"vmm=on", "off", "on", 0, 0, 0x11},
+        {"vmm=on", "stream", "on", VRAM_POOL_ZERO_ALLOC, 0, 0},
+        {"vmm=on", "stream", "on", VRAM_POOL_ZERO_FREE, 0, 0},
+        {"vmm=on", "stream", "on", VRAM_POOL_RED_ZONES, PATTERN, PATTERN},
+        {"vmm=on", "stream", "on", VRAM_POOL_POISON, PATTERN, PATTERN},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        vram_alloc_options tagged = {.size = sizeof tagged, .tag = "tag"};
+        vram_addr addr, used[3];
+        assert_ok(vram_option_set("pool", rows[i].pool));
+        struct rig rig = rig_make("sim", rows[i].sim, rows[i].poison, rows[i].flags);
+        assert_ok(vram_alloc(rig.pool, BYTES, rig.queue, &addr));
+        assert_int_equal(value_of(rig.queue, addr), rows[i].first);
+        assert_ok(vram_free(addr, rig.queue));
+        for (int turn = 0; turn < 3; turn++) { /* hits, where there are caches */
+            used[turn] = used_block(&rig, 0x11);
+            assert_ok(turn < 2 ? vram_alloc(rig.pool, BYTES, rig.queue, &addr)
+                               : vram_alloc_with(rig.pool, BYTES, rig.queue, &tagged, &addr));
+            if (addr == used[turn]) {
+                assert_int_equal(value_of(rig.queue, addr), rows[i].again);
+            }
+            assert_ok(vram_free(addr, rig.queue));
+        }
+        assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
+        rig_end(&rig);
+    }
+}
+
+/* The caches of threads serve as much as without: what they hand out is looked at, too. */
+static void caches_serve_as_without(void **state) {
+    enum { OPS = 400, LIVE = 16 };
+    vram_pool_stats stats[2];
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        struct rig rig = rig_make("sim", "memory=64M,granule=64K", way ? "stream" : "off", 0);
+        vram_addr live[LIVE] = {0};
+        for (uint32_t i = 0, random = 7; i < OPS; i++) {
+            random = random * 1664525 + 1013904223;
+            vram_addr *slot = &live[random >> 28];
+            assert_ok(vram_free(*slot, rig.queue));
+            assert_ok(vram_alloc(rig.pool, 512 + (random >> 12) % 8 * 1000, rig.queue, slot));
+        }
+        stats[way] = stats_of(rig.pool);
+        rig_end(&rig);
+    }
+    assert_true(stats[1].cache_hits > stats[0].cache_hits * 3 / 4);
+    assert_int_equal(stats[1].reserved_bytes, stats[0].reserved_bytes);
+}
+
+/* Without a queue nobody's order is known; a graph would run the fill at each of its launches. */
+static void some_blocks_are_not_filled(void **state) {
+    vram_sim_fault refused = {
+        .size = sizeof refused, .call = VRAM_SIM_FILL, .nth = 1, .for_ever = true, .code = 9999};
+    vram_queue *captured;
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "", "stream", 0);
+    assert_ok(vram_alloc(rig.pool, BYTES, NULL, &addr));
+    assert_int_equal(value_of(rig.queue, addr), 0);
+    assert_ok(vram_capture_begin(rig.queue, &captured));
+    assert_ok(vram_alloc(rig.pool, BYTES, captured, &addr));
+    assert_int_equal(value_of(rig.queue, addr), 0);
+    assert_ok(vram_free(addr, captured));
+    assert_ok(vram_capture_end(captured));
+    assert_ok(vram_sim_fault_set(rig.context, &refused));
+    assert_ok(vram_alloc(rig.pool, BYTES, rig.queue, &addr));
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    assert_int_not_equal(value_of(rig.queue, addr), PATTERN);
+    rig_end(&rig);
+}
+
+/* ----------------------------------------------------------------------- late queues */
+
+static atomic_bool kernel_may_end;
+
+static void hold_queue(const vram_kernel_call *call) {
+    (void)call;
+    while (!kernel_may_end) {
+        sched_yield();
+    }
+}
+
+/* What is submitted to the queue now runs when kernel_may_end is set. */
+static void queue_hold(const struct rig *rig, vram_queue *queue) {
+    vram_kernel_source source = {
+        .size = sizeof source, .code = (const void *)(uintptr_t)hold_queue, .entry = "hold_queue"};
+    vram_launch launch = {.size = sizeof launch, .groups = {1, 1, 1}, .group_size = {1, 1, 1}};
+    vram_kernel *kernel;
+    kernel_may_end = false;
+    assert_ok(vram_kernel_create(rig->device, &source, &kernel));
+    assert_ok(vram_queue_launch(queue, kernel, &launch));
+}
+
+/* Another queue reads a block, late; the block is freed and handed out again. */
+static void late_readers_are_seen(void **state) {
+    static uint8_t read[BYTES];
+    static const struct {
+        const char *poison;
+        bool forgets; /* to say that the other queue uses the block */
+        uint8_t found;
+    } rows[] = {{"off", true, 0x11}, {"stream", true, PATTERN}, {"stream", false, 0x11}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct rig rig = rig_make("host", "", rows[i].poison, 0);
+        vram_addr addr, next;
+        assert_ok(vram_alloc(rig.pool, BYTES, rig.queue, &addr));
+        assert_ok(vram_queue_fill(rig.queue, addr, 0x11, 1, BYTES));
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        queue_hold(&rig, rig.other);
+        assert_ok(vram_queue_download(rig.other, read, addr, BYTES));
+        if (!rows[i].forgets) {
+            assert_ok(vram_use(addr, rig.other));
+        }
+        assert_ok(vram_free(addr, rig.queue));
+        assert_ok(vram_alloc(rig.pool, BYTES, rig.queue, &next));
+        assert_int_equal(next == addr, rows[i].forgets);
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        kernel_may_end = true;
+        assert_ok(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT));
+        assert_int_equal(read[0], rows[i].found);
+        assert_int_equal(read[BYTES - 1], rows[i].found);
+        rig_end(&rig);
+    }
+}
+
+/* The fill of a block waits on a busy queue. The block is freed on another one, and its next owner
+   writes: the fill does not come after that. */
+static void fills_hit_no_other_owner(void **state) {
+    enum { NEW, CACHED, SMALL, WAYS }; /* small: cached, and never used by the queue */
+    (void)state;
+    for (int i = 0; i < 2 * WAYS; i++) {
+        struct rig rig = rig_make("host", "", "stream", 0);
+        uint64_t bytes = i % WAYS == SMALL ? 512 : BYTES;
+        uint8_t found = 0;
+        vram_addr addr, next;
+        if (i % WAYS == CACHED) {
+            used_block(&rig, 0x11);
+        } else if (i % WAYS == SMALL) { /* the second brings more of its kind into the cache */
+            assert_ok(vram_alloc(rig.pool, bytes, rig.queue, &addr));
+            assert_ok(vram_alloc(rig.pool, bytes, rig.queue, &addr));
+        }
+        queue_hold(&rig, rig.queue);
+        assert_ok(vram_alloc(rig.pool, bytes, rig.queue, &addr));
+        assert_ok(vram_free(addr, i < WAYS ? rig.other : NULL));
+        assert_ok(vram_alloc(rig.pool, bytes, rig.other, &next));
+        assert_ok(vram_queue_fill(rig.other, next, 0x77, 1, bytes));
+        (void)vram_queue_wait(rig.other, 20 * 1000 * 1000); /* it may wait for the first queue */
+        kernel_may_end = true;
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        assert_ok(vram_queue_download(rig.other, &found, next, 1));
+        assert_ok(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT));
+        assert_int_equal(found, 0x77);
+        rig_end(&rig);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(new_blocks_have_the_pattern), cmocka_unit_test(caches_serve_as_without),
+        cmocka_unit_test(some_blocks_are_not_filled),  cmocka_unit_test(late_readers_are_seen),
+        cmocka_unit_test(fills_hit_no_other_owner),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
