@@ -186,6 +186,10 @@ class Allocator final : public cca::CUDAAllocator {
 /* Whether it is one of PyTorch's own streams, which are never destroyed. */
 bool stream_lasts(const c10::cuda::CUDAStream &stream);
 
+/* What a graph that is being captured looks like, while PyTorch's setting
+   graph_capture_record_stream_reuse is on. */
+CaptureGraph capture_graph();
+
 /* The tag of allocations of this thread, and of autograd's threads that work for it; NULL: none. */
 const char *current_tag();
 

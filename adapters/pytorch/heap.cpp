@@ -137,8 +137,8 @@ void Heap::enter(Block *block) {
 
 /* `id` is what the pool knows the stream by. */
 vram_status Heap::alloc_private(PrivatePool *owner, uint64_t size, void *stream, void *id,
-                                bool grow, Block *block) {
-    vram_status status = owner->alloc(size, id, grow, &block->addr, &block->held);
+                                bool grow, Block *block, bool lasting) {
+    vram_status status = owner->alloc(size, id, grow, &block->addr, &block->held, lasting);
     if (status == VRAM_OK) {
         block->requested = size;
         block->stream = stream;
@@ -192,11 +192,11 @@ vram_status Heap::alloc_external(uint64_t size, void *stream, void *id, Block *b
     *block = Block();
     PrivatePool *owner = capturing() ? route_of(stream) : nullptr;
     owner = owner != nullptr ? owner : external_pool();
-    vram_status status = alloc_private(owner, size, stream, id, true, block);
+    vram_status status = alloc_private(owner, size, stream, id, true, block, false);
     if (status != VRAM_OK && vram_status_is_exhausted(status)) {
         vram_error error = *vram_error_get();
         if (release_private(PoolId(0, 0)) != 0) {
-            return alloc_private(owner, size, stream, id, true, block);
+            return alloc_private(owner, size, stream, id, true, block, false);
         }
         vram_error_set(&error);
     }
@@ -351,12 +351,7 @@ SegmentSource Heap::own_source() {
     source.alloc = [this](uint64_t bytes, bool, uintptr_t *addr) {
         return alloc_pool(bytes, nullptr, PRIVATE_TAG, addr);
     };
-    source.free = [this](uintptr_t addr, uint64_t, bool) {
-        if (options_.releasing) {
-            options_.releasing(addr);
-        }
-        vram_free(addr, nullptr);
-    };
+    source.free = [](uintptr_t addr, uint64_t, bool) { vram_free(addr, nullptr); };
     return source;
 }
 
@@ -398,10 +393,11 @@ void Heap::foreign_change(int64_t bytes) {
 }
 
 /* The same source, with what it gives counted. */
-SegmentSource Heap::counted(SegmentSource source, bool own) {
+SegmentSource Heap::counted(PoolId id, SegmentSource source, bool own) {
     SegmentSource counted;
     auto count = [this, own](int64_t bytes, bool small) {
         private_small_bytes_ += small ? bytes : 0;
+        statistics_.segment_changed(bytes > 0, small);
         if (!own) {
             foreign_change(bytes);
         }
@@ -416,7 +412,10 @@ SegmentSource Heap::counted(SegmentSource source, bool own) {
         }
         return status;
     };
-    counted.free = [free, count](uintptr_t addr, uint64_t bytes, bool small) {
+    counted.free = [this, id, free, count](uintptr_t addr, uint64_t bytes, bool small) {
+        if (options_.releasing) {
+            options_.releasing(id, addr, bytes);
+        }
         free(addr, bytes, small);
         count(-static_cast<int64_t>(bytes), small);
     };
@@ -424,6 +423,7 @@ SegmentSource Heap::counted(SegmentSource source, bool own) {
     counted.queue_of = [this](void *stream, vram_queue **queue) {
         return capturing() ? VRAM_ERR_CAPTURE : streams_.get(device_, stream, queue);
     };
+    counted.graph = options_.graph;
     return counted;
 }
 
@@ -432,7 +432,7 @@ void Heap::pool_hold(PoolId id, SegmentSource source) {
     std::shared_ptr<PrivatePool> &pool = pools_[id];
     if (pool == nullptr) {
         bool own = !source.alloc;
-        pool.reset(new PrivatePool(id, counted(own ? own_source() : std::move(source), own)));
+        pool.reset(new PrivatePool(id, counted(id, own ? own_source() : std::move(source), own)));
         pool->idle = [this](uint64_t size, uint64_t requested, bool small) {
             statistics_.block_idle(size, requested, small);
         };
@@ -556,11 +556,8 @@ void Heap::sample(const vram_pool_stats &now) {
     int64_t foreign = foreign_bytes_.load();
     int64_t bytes = static_cast<int64_t>(now.reserved_bytes) + foreign;
     int64_t small = statistics_.get().pool_small_bytes.current + private_small_bytes_.load();
-    int64_t segments = static_cast<int64_t>(now.driver_creates + now.driver_allocs) -
-                       static_cast<int64_t>(now.driver_releases + now.driver_frees);
     for (auto change :
-         {std::make_pair(&reserved_bytes_, bytes), std::make_pair(&small_bytes_, small),
-          std::make_pair(&segments_, segments)}) {
+         {std::make_pair(&reserved_bytes_, bytes), std::make_pair(&small_bytes_, small)}) {
         int64_t difference = change.second - change.first->current;
         if (difference > 0) {
             change.first->add(static_cast<uint64_t>(difference));
@@ -581,7 +578,6 @@ Reserved Heap::reserved() {
     }
     reserved.bytes = reserved_bytes_;
     reserved.small_bytes = small_bytes_;
-    reserved.segments = segments_;
     return reserved;
 }
 
@@ -591,7 +587,6 @@ void Heap::reset_peaks() {
     vram_pool_peaks_reset(pool_);
     reserved_bytes_.reset_peak();
     small_bytes_.reset_peak();
-    segments_.reset_peak();
     statistics_.reset_peaks();
 }
 
@@ -600,7 +595,6 @@ void Heap::reset_accumulated() {
     std::lock_guard<std::mutex> guard(sample_mutex_);
     reserved_bytes_.reset_accumulated();
     small_bytes_.reset_accumulated();
-    segments_.reset_accumulated();
     statistics_.reset_accumulated();
 }
 

@@ -19,7 +19,7 @@ CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_obser
          "raw_allocations", "accumulated", "blocks_of_threads", "graph_pool_of_a_thread",
          "deleters_after_a_checkpoint", "allocator_that_dies_first", "pool_without_splits", "limit_and_settings",
          "summary_and_report", "graph_statistics", "two_devices", "no_gpu", "old_drivers", "two_libraries",
-         "documented", "main_module")
+         "documented", "main_module", "stacks_stay", "reuse_in_a_capture", "segments")
 
 
 # ------------------------------------------------------------------------------------- cases
@@ -60,6 +60,107 @@ def graph_memory():
     h.expect(not [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(pool)], "left")
     h.expect(torch.cuda.memory_reserved() == 0, f"{torch.cuda.memory_reserved()} bytes are left")
     return "held, brought back, given back"
+
+
+def stacks_stay():
+    """A snapshot has the stacks of what was allocated while the history was recorded, also after it."""
+    h = items()
+    torch, vt = h.start()
+    captured = torch.cuda.CUDAGraph()
+    kept = torch.empty(1000, device="cuda")  # without a stack
+    with torch.cuda.graph(captured):
+        torch.cuda.memory._record_memory_history()
+        inner = torch.empty(1000, device="cuda")
+        torch.cuda.memory._record_memory_history(None)
+
+    def frames(x):
+        for segment in torch.cuda.memory_snapshot():
+            for block in segment["blocks"]:
+                if block["address"] == x.data_ptr():
+                    return block.get("frames", [])
+        return None
+
+    h.expect(any(frame["name"] == "stacks_stay" for frame in frames(inner)), str(frames(inner)))
+    h.expect(any("empty" in frame["name"] and "::" in frame["name"] for frame in frames(inner)), "C++")
+    h.expect(not frames(kept), str(frames(kept)))
+    address = inner.data_ptr()
+    del inner
+    with torch.cuda.graph(torch.cuda.CUDAGraph(), pool=captured.pool()):
+        inner = torch.empty(1000, device="cuda")
+    h.expect(inner.data_ptr() == address and not frames(inner), str(frames(inner)))
+    return "as long as the block"
+
+
+def reuse_in_a_capture():
+    """graph_capture_record_stream_reuse, as PyTorch's test_graph_capture_reclaim_2_streams and _4_streams."""
+    h = items()
+    torch, vt = h.start()
+    small = lambda: torch.empty(8, device="cuda")
+    streams = [torch.cuda.Stream() for _ in range(4)]
+    first = streams[0]
+
+    def captured(setting):
+        """How many others have to be joined until memory that all of them used is handed out again."""
+        torch._C._accelerator_setAllocatorSettings(f"graph_capture_record_stream_reuse:{setting}")
+        found, others = None, []
+        with torch.cuda.stream(first):
+            graph = torch.cuda.CUDAGraph()
+            graph.capture_begin()
+            kept, data = [small() for _ in range(4)], small()
+            address = data.data_ptr()
+            for number, stream in enumerate(streams[1:], 1):
+                stream.wait_stream(first)
+                with torch.cuda.stream(stream):
+                    kept[number].copy_(data)
+                    data.record_stream(stream)
+            del data
+            for joined in range(4):
+                if joined != 0:
+                    first.wait_stream(streams[joined])
+                    kept[0].copy_(kept[joined])
+                others.append(small())
+                if others[-1].data_ptr() == address and found is None:
+                    found = joined
+            graph.capture_end()
+        return found
+
+    h.expect(captured(True) == 3, "when all streams have joined")
+    h.expect(captured(True) == 3, "in another capture")
+    h.expect(captured(False) is None, "not while the setting is off")
+    torch.cuda.empty_cache()
+    h.expect(torch.cuda.memory_reserved() == 0, str(torch.cuda.memory_reserved()))
+    return "when the graph orders it"
+
+
+def segments():
+    """The segments of private pools, in the statistics, in snapshots, and as events."""
+    h = items()
+    torch, vt = h.start()
+    torch.cuda.memory._record_memory_history()
+    outer = torch.empty(100, device="cuda")
+
+    def counted():
+        stats = torch.cuda.memory_stats()
+        return [stats[f"segment.{kind}.current"] for kind in ("all", "small_pool", "large_pool")]
+
+    h.expect(counted() == [0, 0, 0], str(counted()))
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        kept = [torch.empty(size, dtype=torch.uint8, device="cuda") for size in (100, 200, 2 << 20, 30 << 20)]
+    h.expect(counted() == [3, 1, 2], str(counted()))
+    whole = [(s["address"], s["total_size"]) for s in pool.snapshot()]
+    h.expect([s["is_expandable"] for s in torch.cuda.memory_snapshot()].count(False) == 3, "expandable")
+    del kept, pool
+    torch.cuda.empty_cache()
+    h.expect(counted() == [0, 0, 0], str(counted()))
+    events = [e for e in torch.cuda.memory._snapshot()["device_traces"][0]]
+    for action in ("segment_alloc", "segment_free"):
+        found = sorted((e["addr"], e["size"]) for e in events if e["action"] == action)
+        h.expect(found == sorted(whole), f"{action}: {found} instead of {whole}")
+    first = [e["action"] for e in events if e["addr"] == whole[0][0]]
+    h.expect(first[:2] == ["segment_alloc", "alloc"] and first[-1] == "segment_free", str(first))
+    del outer
+    return f"{len(whole)} segments"
 
 
 def hardened():
