@@ -481,6 +481,7 @@ vr_cu_result fake_cuMemCreate(vr_cu_memory *handle, size_t bytes, const struct v
     FAKE_ENTER(cuMemCreate, FAKE_NEEDS_CONTEXT);
     struct fake_device *device = &fake.devices[prop->location.id];
     if (!granular(bytes) || flags || prop->type != VR_CU_ALLOCATION_PINNED ||
+        (prop->flags.rdma_capable && fake_attribute(VR_CU_ATTRIBUTE_RDMA) <= 0) ||
         (prop->requested_handle_types &
          ~(VR_CU_HANDLE_DESCRIPTOR |
            (fake_attribute(VR_CU_ATTRIBUTE_FABRIC) > 0 ? VR_CU_HANDLE_FABRIC : 0))) ||
