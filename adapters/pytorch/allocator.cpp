@@ -98,6 +98,9 @@ Heap *Allocator::make_heap(int device) {
     if (heap == nullptr) {
         throw_error("cannot make a pool on device " + std::to_string(device));
     }
+    if (history_.tracked()) {
+        heap->segments_pin();
+    }
     double fraction = configured_fraction();
     if (fraction < 1 && heap->fraction_set(fraction) != VRAM_OK) {
         throw_error("cannot set the memory fraction");

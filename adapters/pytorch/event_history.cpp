@@ -65,6 +65,11 @@ void History::track(AllocatorTraceTracker tracker) {
     update_active();
 }
 
+bool History::tracked() {
+    std::lock_guard<std::mutex> guard(mutex_);
+    return !trackers_.empty();
+}
+
 Context History::gather(RecordContext level) const {
     CreateContextFn recorder = recorder_.load();
     if (recorder == nullptr || when_.load() < static_cast<int>(level)) {

@@ -54,6 +54,7 @@ class History {
     void configure(bool enabled, CreateContextFn recorder, size_t max_entries, RecordContext when,
                    bool clear, const std::vector<std::string> &skip);
     void track(AllocatorTraceTracker tracker);
+    bool tracked();
     /* The stack of the caller, if stacks of that level are wanted. */
     Context gather(RecordContext level) const;
 

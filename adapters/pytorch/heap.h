@@ -111,6 +111,9 @@ class Heap {
     bool route_end(PoolId id);
     /* The streams on which the routes of now began: a capture is on one of them. */
     std::vector<void *> route_streams();
+    /* From now on the memory of private pools stays where it is also in a sleep, which is refused:
+       libraries register their segments. */
+    void segments_pin();
     bool capturing() const { return routes_count_.load(std::memory_order_acquire) != 0; }
     std::vector<std::shared_ptr<PrivatePool>> pools();
     /* The parts of a checkpoint as live blocks again. */
@@ -151,6 +154,8 @@ class Heap {
     PrivatePool *external_pool();
     void enter(Block *block);
     SegmentSource own_source();
+    void segment_pin(uintptr_t addr);
+    void segment_unpin(uintptr_t addr);
     SegmentSource counted(PoolId id, SegmentSource source, bool own);
     vram_status foreign_check(uint64_t bytes);
     void foreign_change(int64_t bytes);
@@ -174,6 +179,10 @@ class Heap {
     std::map<PoolId, std::shared_ptr<PrivatePool>> pools_;
     std::vector<Route> routes_;
     std::atomic<int> routes_count_{0};
+
+    std::mutex pins_mutex_; /* the last lock of all */
+    bool pins_ = false;     /* segments are pinned; this and the next under pins_mutex_ */
+    std::set<uintptr_t> pinned_;
 
     /* Blocks of the device's pool that streams use which may be destroyed. */
     std::mutex external_mutex_;

@@ -209,8 +209,15 @@ void Allocator::recordAnnotation(const std::vector<std::pair<std::string, std::s
     }
 }
 
+/* NCCL attaches a tracker before it registers the segments of a MemPool. */
 void Allocator::attachAllocatorTraceTracker(AllocatorTraceTracker tracker) {
     history_.track(std::move(tracker));
+    std::lock_guard<std::mutex> guard(mutex_);
+    for (std::atomic<Heap *> &heap : heaps_) {
+        if (heap.load() != nullptr) {
+            heap.load()->segments_pin();
+        }
+    }
 }
 
 } // namespace vram_torch

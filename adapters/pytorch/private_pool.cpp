@@ -445,6 +445,13 @@ bool PrivatePool::live_equals(const std::unordered_set<void *> &expected) {
     return live_.size() == expected.size();
 }
 
+void PrivatePool::for_segments(const std::function<void(uintptr_t segment)> &each) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    for (auto &entry : segments_) {
+        each(entry.first);
+    }
+}
+
 bool PrivatePool::empty() {
     std::lock_guard<std::mutex> guard(mutex_);
     return segments_.empty();

@@ -104,6 +104,8 @@ class PrivatePool {
        which is never asked what it has finished. After its free the part is pending until the
        device was idle. */
     void use(uintptr_t addr, void *stream, bool lasting);
+    /* Calls `each` with every segment, which no thread can free meanwhile. */
+    void for_segments(const std::function<void(uintptr_t segment)> &each);
     /* Looks for parts whose streams have finished. */
     void settle();
     /* A new round of frees begins. What was freed in earlier ones is idle once the device is. */
