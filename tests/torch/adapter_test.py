@@ -19,7 +19,8 @@ CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_obser
          "raw_allocations", "accumulated", "blocks_of_threads", "graph_pool_of_a_thread",
          "deleters_after_a_checkpoint", "allocator_that_dies_first", "pool_without_splits", "limit_and_settings",
          "summary_and_report", "graph_statistics", "two_devices", "no_gpu", "old_drivers", "two_libraries",
-         "documented", "main_module", "stacks_stay", "reuse_in_a_capture", "segments")
+         "documented", "main_module", "stacks_stay", "reuse_in_a_capture", "segments",
+         "nccl_segments", "nccl_hook")
 
 
 # ------------------------------------------------------------------------------------- cases
@@ -161,6 +162,67 @@ def segments():
     h.expect(first[:2] == ["segment_alloc", "alloc"] and first[-1] == "segment_free", str(first))
     del outer
     return f"{len(whole)} segments"
+
+
+def nccl_segments():
+    """What ProcessGroupNCCL registers (tracker.cpp): segments of MemPools, before they are used and until they go."""
+    import ctypes
+    h = items()
+    torch, vt = h.start()
+    from vram.torch import extension
+    here = os.path.dirname(os.path.abspath(__file__))
+    home = os.path.dirname(torch.__file__)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "tracker.so")
+        flags = extension.flags_for(extension.source_folders(), os.path.join(home, "include"), torch._C._GLIBCXX_USE_CXX11_ABI)
+        extension.run([extension.find_compiler()] + flags + ["-shared", "-o", path, os.path.join(here, "tracker.cpp")] +
+                      extension.link_flags(os.path.join(home, "lib"), os.environ["LIBVRAM_PATH"]))
+        tracker = ctypes.CDLL(path)
+    tracker.tracker_attach.argtypes = [ctypes.c_ulonglong] * 2
+    pool = torch.cuda.MemPool()
+
+    def inside(size):
+        with torch.cuda.use_mem_pool(pool):
+            return torch.empty(size, dtype=torch.uint8, device="cuda")
+
+    with vt.tag("weights"):
+        outer = torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
+    kept = [inside(size) for size in (100, 200, 2 << 20, 30 << 20)]
+    tracker.tracker_attach(*pool.id)
+    h.expect(tracker.tracker_count() == 3, f"{tracker.tracker_count()} segments")
+    kept.append(inside(40 << 20))
+    h.expect(tracker.tracker_count() == 4, f"{tracker.tracker_count()} segments")
+    h.raises(vt.VramTorchError, vt.sleep, "pinned")
+    vt.sleep("weights")
+    vt.wake("weights")
+    held = torch.cuda.memory_allocated()
+    tracker.tracker_refuse(True)
+    h.raises(RuntimeError, lambda: inside(50 << 20), "NCCL refuses")
+    h.expect(torch.cuda.memory_allocated() == held, "a block of a segment that was refused is lost")
+    tracker.tracker_refuse(False)
+    kept.append(inside(50 << 20))
+    h.expect(tracker.tracker_count() == 5, f"{tracker.tracker_count()} segments")
+    del kept, pool
+    torch.cuda.empty_cache()
+    h.expect(tracker.tracker_count() == 0, f"{tracker.tracker_count()} segments are left")
+    del outer
+    torch.cuda.empty_cache()
+    h.expect(torch.cuda.memory_reserved() == 0, str(torch.cuda.memory_reserved()))
+    vt.sleep()
+    vt.wake()
+    return "five, one refused at first"
+
+
+def nccl_hook():
+    """The setting that registers all tensors is turned off, as with PyTorch's expandable segments."""
+    h = items()
+    hook = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"
+    code = f"import os, vram.torch\nvram.torch.enable()\nprint(os.environ.get('{hook}'))"
+    said = told(code, **{hook: "1"})
+    h.expect(said[0] == 0 and said[1][-1] == "0" and any("register_mem_pool" in line for line in said[1]), str(said))
+    said = told(code)
+    h.expect(said == (0, ["None"]), str(said))
+    return "off"
 
 
 def hardened():
