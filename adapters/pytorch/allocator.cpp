@@ -86,11 +86,20 @@ Heap *Allocator::make_heap(int device) {
     heap_options.moving = moving_;
     heap_options.synchronize = [device] { synchronize_device(device); };
     heap_options.reclaim = run_free_callbacks;
-    heap_options.releasing = [this](uintptr_t segment) { exported_.freed(segment); };
+    heap_options.releasing = [this, device](PoolId pool, uintptr_t segment, uint64_t bytes) {
+        if (history_.active()) {
+            history_.segment_freed(device, segment, bytes, pool);
+        }
+        exported_.freed(segment);
+    };
+    heap_options.graph = capture_graph();
     vram_status status = VRAM_OK;
     std::unique_ptr<Heap> heap = Heap::create(device, heap_options, &status);
     if (heap == nullptr) {
         throw_error("cannot make a pool on device " + std::to_string(device));
+    }
+    if (history_.tracked()) {
+        heap->segments_pin();
     }
     double fraction = configured_fraction();
     if (fraction < 1 && heap->fraction_set(fraction) != VRAM_OK) {
@@ -236,7 +245,13 @@ void *Allocator::alloc(int device, size_t size, void *stream, bool lasting) {
         fail(heap, size, status);
     }
     if (C10_UNLIKELY(history_.active())) {
-        history_.allocated(block, std::move(context));
+        try {
+            history_.allocated(block, std::move(context));
+        } catch (...) { /* NCCL could not register the segment */
+            Heap::table().remove(block.addr, &block);
+            heap.free(block);
+            throw;
+        }
     }
     report_use(block, heap, true);
     return reinterpret_cast<void *>(block.addr);

@@ -192,6 +192,10 @@ bool is_captured(void *stream);
 /* Whether it is one of PyTorch's own streams, which are never destroyed. */
 bool stream_lasts(const c10::cuda::CUDAStream &stream);
 
+/* What a graph that is being captured looks like, while PyTorch's setting
+   graph_capture_record_stream_reuse is on. */
+CaptureGraph capture_graph();
+
 /* The tag of allocations of this thread, and of autograd's threads that work for it; NULL: none. */
 const char *current_tag();
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * torch.cuda.memory_stats. Counts and bytes of blocks are PyTorch's and exact. What concerns
- * segments comes from the pool of libvram: a segment is a piece of physical memory, and inactive
- * split bytes are what is held, serves no block and is in no thread's cache.
+ * torch.cuda.memory_stats. Counts and bytes of blocks are PyTorch's and exact, and so are those of
+ * segments: private pools have some; the device's pool has none, as PyTorch's expandable segments,
+ * which are not counted either. Inactive split bytes are what the pool of libvram holds, serves no
+ * block and is in no thread's cache.
  */
 #include "allocator.h"
 
@@ -49,12 +50,11 @@ c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(c10::DeviceIn
     fill(stats.allocated_bytes, counts.allocated_bytes);
     fill(stats.active_bytes, counts.active_bytes);
     fill(stats.requested_bytes, counts.requested_bytes);
+    fill(stats.segment, counts.segment);
 
     stats.reserved_bytes[ALL] = stat_of(reserved.bytes);
     stats.reserved_bytes[SMALL] = stat_of(reserved.small_bytes);
     stats.reserved_bytes[LARGE] = stat_of(difference(reserved.bytes, reserved.small_bytes));
-    stats.segment[ALL] = stat_of(reserved.segments);
-    stats.segment[LARGE] = stat_of(reserved.segments);
 
     Count split;
     int64_t used = static_cast<int64_t>(pool.allocated_bytes + pool.cached_bytes);

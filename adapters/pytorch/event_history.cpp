@@ -54,7 +54,6 @@ void History::configure(bool enabled, CreateContextFn recorder, size_t max_entri
         annotations_.clear();
     }
     if (!enabled) {
-        contexts_.clear();
         granules_.clear();
     }
     update_active();
@@ -64,6 +63,11 @@ void History::track(AllocatorTraceTracker tracker) {
     std::lock_guard<std::mutex> guard(mutex_);
     trackers_.push_back(std::move(tracker));
     update_active();
+}
+
+bool History::tracked() {
+    std::lock_guard<std::mutex> guard(mutex_);
+    return !trackers_.empty();
 }
 
 Context History::gather(RecordContext level) const {
@@ -117,9 +121,36 @@ void History::map_granules(const Block &block, const Context &context) {
     }
 }
 
+/* Segments are told late, after all locks of pools are released, but before anybody can free one:
+   its first block has not been handed out yet. */
+void History::map_segment(const Block &block, const Context &context) {
+    uintptr_t base = 0;
+    uint64_t size = 0;
+    if (block.owner->segment_of(block.addr, &base, &size) && segments_.count(base) == 0) {
+        add(HistoryEvent{TraceEntry::SEGMENT_ALLOC, block.device, base, size, block.stream,
+                         pool_of(block)},
+            context);
+        segments_.insert(base);
+    }
+}
+
+void History::segment_freed(int device, uintptr_t addr, uint64_t size, PoolId pool) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    add(HistoryEvent{TraceEntry::SEGMENT_FREE, device, addr, size, nullptr, pool}, nullptr);
+    segments_.erase(addr);
+}
+
 void History::allocated(const Block &block, Context context) {
     std::lock_guard<std::mutex> guard(mutex_);
-    map_granules(block, context);
+    forget(block.addr); /* of a block that a checkpoint took back */
+    if (!wanted()) {
+        return;
+    }
+    if (block.owner != nullptr) {
+        map_segment(block, context);
+    } else {
+        map_granules(block, context);
+    }
     add(HistoryEvent{TraceEntry::ALLOC, block.device, block.addr, block.requested, block.stream,
                      pool_of(block)},
         context);
@@ -135,7 +166,13 @@ void History::freed(const Block &block, Context context) {
                          pool_of(block)},
             context);
     }
-    contexts_.erase(block.addr);
+    forget(block.addr);
+}
+
+void History::forget(uintptr_t addr) {
+    if (contexts_.erase(addr) != 0) {
+        update_active();
+    }
 }
 
 void History::event(const HistoryEvent &event, Context context) {

@@ -5,6 +5,10 @@
  */
 #include "allocator.h"
 
+#include <algorithm>
+
+#include <dlfcn.h>
+
 namespace vram_torch {
 
 struct PoolState : public cca::AllocatorState {
@@ -111,6 +115,70 @@ void Allocator::setNoSplit(c10::DeviceIndex device, MempoolId id) {
     find_pool(device, id)->no_split = true;
 }
 #endif
+
+/* ----------------------------------------------------------- graphs that grow */
+
+/* CUDA 12 has these calls with edges under names of their own, CUDA 13 under the plain names. */
+template <typename Call> static Call find_call(const char *cuda12, const char *cuda13) {
+    void *found = dlsym(RTLD_DEFAULT, cuda12);
+    return reinterpret_cast<Call>(found != nullptr ? found : dlsym(RTLD_DEFAULT, cuda13));
+}
+
+using Edge = uint64_t; /* cudaGraphEdgeData; not 0: the work may begin before the other ends */
+
+static uint64_t capture_ends(void *stream, std::vector<void *> *nodes) {
+    using Call = cudaError_t (*)(cudaStream_t, cudaStreamCaptureStatus *, unsigned long long *,
+                                 cudaGraph_t *, void *const **, const Edge **, size_t *);
+    static const Call call =
+        find_call<Call>("cudaStreamGetCaptureInfo_v3", "cudaStreamGetCaptureInfo");
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long id = 0;
+    void *const *ends = nullptr;
+    const Edge *edges = nullptr;
+    size_t count = 0;
+    if (!configured_reuse() || call == nullptr) {
+        return 0;
+    }
+    if (call(static_cast<cudaStream_t>(stream), &status, &id, nullptr, &ends, &edges, &count) !=
+        cudaSuccess) {
+        cudaGetLastError(); /* it is not the program's */
+        return 0;
+    }
+    if (status != cudaStreamCaptureStatusActive ||
+        (edges != nullptr && std::any_of(edges, edges + count, [](Edge e) { return e != 0; }))) {
+        return 0;
+    }
+    nodes->insert(nodes->end(), ends, ends + count);
+    return id;
+}
+
+static std::vector<void *> nodes_before(void *node) {
+    using Call = cudaError_t (*)(void *, void **, Edge *, size_t *);
+    static const Call call =
+        find_call<Call>("cudaGraphNodeGetDependencies_v2", "cudaGraphNodeGetDependencies");
+    size_t count = 0;
+    std::vector<void *> nodes, kept;
+    if (call == nullptr || call(node, nullptr, nullptr, &count) != cudaSuccess) {
+        cudaGetLastError();
+        return kept;
+    }
+    nodes.resize(count);
+    std::vector<Edge> edges(count);
+    if (count != 0 && call(node, nodes.data(), edges.data(), &count) != cudaSuccess) {
+        cudaGetLastError();
+        return kept;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (edges[i] == 0) {
+            kept.push_back(nodes[i]);
+        }
+    }
+    return kept;
+}
+
+CaptureGraph capture_graph() {
+    return CaptureGraph{capture_ends, nodes_before};
+}
 
 /* -------------------------------------------------------------------- checkpoints */
 

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "heap.h"
 
-#include <cstdio>
-
 namespace vram_torch {
 
 static const uint64_t SMALL_MAX = UINT64_C(1) << 20;
-static const char PRIVATE_TAG[] = "pytorch-pools"; /* of segments of private pools */
 
 static uint64_t round_to_unit(uint64_t size) {
     return (size + 511) & ~UINT64_C(511);
@@ -137,8 +134,8 @@ void Heap::enter(Block *block) {
 
 /* `id` is what the pool knows the stream by. */
 vram_status Heap::alloc_private(PrivatePool *owner, uint64_t size, void *stream, void *id,
-                                bool grow, Block *block) {
-    vram_status status = owner->alloc(size, id, grow, &block->addr, &block->held);
+                                bool grow, Block *block, bool lasting) {
+    vram_status status = owner->alloc(size, id, grow, &block->addr, &block->held, lasting);
     if (status == VRAM_OK) {
         block->requested = size;
         block->stream = stream;
@@ -192,11 +189,11 @@ vram_status Heap::alloc_external(uint64_t size, void *stream, void *id, Block *b
     *block = Block();
     PrivatePool *owner = capturing() ? route_of(stream) : nullptr;
     owner = owner != nullptr ? owner : external_pool();
-    vram_status status = alloc_private(owner, size, stream, id, true, block);
+    vram_status status = alloc_private(owner, size, stream, id, true, block, false);
     if (status != VRAM_OK && vram_status_is_exhausted(status)) {
         vram_error error = *vram_error_get();
         if (release_private(PoolId(0, 0)) != 0) {
-            return alloc_private(owner, size, stream, id, true, block);
+            return alloc_private(owner, size, stream, id, true, block, false);
         }
         vram_error_set(&error);
     }
@@ -356,93 +353,12 @@ vram_status Heap::sleep(const vram_sleep_options &options) {
 
 /* ---------------------------------------------------------------- private pools */
 
-SegmentSource Heap::own_source() {
-    SegmentSource source;
-    source.alloc = [this](uint64_t bytes, bool, uintptr_t *addr) {
-        return alloc_pool(bytes, nullptr, PRIVATE_TAG, addr);
-    };
-    source.free = [this](uintptr_t addr, uint64_t, bool) {
-        if (options_.releasing) {
-            options_.releasing(addr);
-        }
-        vram_free(addr, nullptr);
-    };
-    return source;
-}
-
-/* Whether another allocator may give so much more, under the limit of the fraction. */
-vram_status Heap::foreign_check(uint64_t bytes) {
-    vram_pool_stats stats = {};
-    stats.size = sizeof stats;
-    double fraction = fraction_.load();
-    if (fraction >= 1 || total_bytes_ == 0) {
-        return VRAM_OK;
-    }
-    uint64_t most = static_cast<uint64_t>(fraction * static_cast<double>(total_bytes_));
-    for (int turn = 0; turn < 2; turn++) {
-        vram_status status = vram_pool_stats_get(pool_, &stats);
-        if (status != VRAM_OK) {
-            return status;
-        }
-        uint64_t used = stats.reserved_bytes + static_cast<uint64_t>(foreign_bytes_.load());
-        if (bytes <= most && used <= most - bytes) {
-            return VRAM_OK;
-        }
-        vram_pool_trim(pool_, nullptr, nullptr); /* what is free may do */
-    }
-    vram_error error = {};
-    error.status = VRAM_ERR_LIMIT;
-    error.backend = error.operation = "";
-    std::snprintf(error.text, sizeof error.text,
-                  "%llu bytes of another allocator are more than the memory fraction allows",
-                  static_cast<unsigned long long>(bytes));
-    vram_error_set(&error);
-    return VRAM_ERR_LIMIT;
-}
-
-void Heap::foreign_change(int64_t bytes) {
-    foreign_bytes_ += bytes;
-    if (fraction_.load() < 1) {
-        limits_apply(); /* it was set before; a failure leaves the limit as it was */
-    }
-}
-
-/* The same source, with what it gives counted. */
-SegmentSource Heap::counted(SegmentSource source, bool own) {
-    SegmentSource counted;
-    auto count = [this, own](int64_t bytes, bool small) {
-        private_small_bytes_ += small ? bytes : 0;
-        if (!own) {
-            foreign_change(bytes);
-        }
-    };
-    auto alloc = std::move(source.alloc);
-    auto free = std::move(source.free);
-    counted.alloc = [this, own, alloc, count](uint64_t bytes, bool small, uintptr_t *addr) {
-        vram_status status = own ? VRAM_OK : foreign_check(bytes);
-        status = status == VRAM_OK ? alloc(bytes, small, addr) : status;
-        if (status == VRAM_OK) {
-            count(static_cast<int64_t>(bytes), small);
-        }
-        return status;
-    };
-    counted.free = [free, count](uintptr_t addr, uint64_t bytes, bool small) {
-        free(addr, bytes, small);
-        count(-static_cast<int64_t>(bytes), small);
-    };
-    /* No marks while something is captured: the stream may have joined the capture. */
-    counted.queue_of = [this](void *stream, vram_queue **queue) {
-        return capturing() ? VRAM_ERR_CAPTURE : streams_.get(device_, stream, queue);
-    };
-    return counted;
-}
-
 void Heap::pool_hold(PoolId id, SegmentSource source) {
     std::lock_guard<std::mutex> guard(mutex_);
     std::shared_ptr<PrivatePool> &pool = pools_[id];
     if (pool == nullptr) {
         bool own = !source.alloc;
-        pool.reset(new PrivatePool(id, counted(own ? own_source() : std::move(source), own)));
+        pool.reset(new PrivatePool(id, counted(id, own ? own_source() : std::move(source), own)));
         pool->idle = [this](uint64_t size, uint64_t requested, bool small) {
             statistics_.block_idle(size, requested, small);
         };
@@ -566,11 +482,8 @@ void Heap::sample(const vram_pool_stats &now) {
     int64_t foreign = foreign_bytes_.load();
     int64_t bytes = static_cast<int64_t>(now.reserved_bytes) + foreign;
     int64_t small = statistics_.get().pool_small_bytes.current + private_small_bytes_.load();
-    int64_t segments = static_cast<int64_t>(now.driver_creates + now.driver_allocs) -
-                       static_cast<int64_t>(now.driver_releases + now.driver_frees);
     for (auto change :
-         {std::make_pair(&reserved_bytes_, bytes), std::make_pair(&small_bytes_, small),
-          std::make_pair(&segments_, segments)}) {
+         {std::make_pair(&reserved_bytes_, bytes), std::make_pair(&small_bytes_, small)}) {
         int64_t difference = change.second - change.first->current;
         if (difference > 0) {
             change.first->add(static_cast<uint64_t>(difference));
@@ -591,7 +504,6 @@ Reserved Heap::reserved() {
     }
     reserved.bytes = reserved_bytes_;
     reserved.small_bytes = small_bytes_;
-    reserved.segments = segments_;
     return reserved;
 }
 
@@ -601,7 +513,6 @@ void Heap::reset_peaks() {
     vram_pool_peaks_reset(pool_);
     reserved_bytes_.reset_peak();
     small_bytes_.reset_peak();
-    segments_.reset_peak();
     statistics_.reset_peaks();
 }
 
@@ -610,7 +521,6 @@ void Heap::reset_accumulated() {
     std::lock_guard<std::mutex> guard(sample_mutex_);
     reserved_bytes_.reset_accumulated();
     small_bytes_.reset_accumulated();
-    segments_.reset_accumulated();
     statistics_.reset_accumulated();
 }
 

@@ -41,17 +41,19 @@ struct HeapOptions {
     std::function<void()> synchronize;
     /* Asked, with no lock held, when memory is short: frees what it can, returns whether it did. */
     std::function<bool()> reclaim;
-    /* Told, with locks held, before a segment of a private pool goes back to the device's pool. */
-    std::function<void(uintptr_t segment)> releasing;
+    /* Told, with locks held, before a segment of a private pool goes back to where it came from. If
+       it throws, the segment stays. */
+    std::function<void(PoolId pool, uintptr_t segment, uint64_t bytes)> releasing;
+    CaptureGraph graph; /* may have no functions */
 };
 
 /* What a pool of libvram says, with sums that only this heap can keep. */
 struct Reserved {
     vram_pool_stats now;
-    /* Taken from the driver: all, of it for small blocks, and in pieces. The first peak is exact;
-       the rest, and what was ever taken, is counted when somebody looks. Small: small blocks of the
-       pool, and the segments of private pools for them; all other memory serves any size. */
-    Count bytes, small_bytes, segments;
+    /* Taken from the driver: all, and of it for small blocks. The first peak is exact; the rest,
+       and what was ever taken, is counted when somebody looks. Small: small blocks of the pool, and
+       the segments of private pools for them; all other memory serves any size. */
+    Count bytes, small_bytes;
 };
 
 class Heap {
@@ -109,6 +111,9 @@ class Heap {
     bool route_end(PoolId id);
     /* The streams on which the routes of now began: a capture is on one of them. */
     std::vector<void *> route_streams();
+    /* From now on the memory of private pools stays where it is also in a sleep, which is refused:
+       libraries register their segments. */
+    void segments_pin();
     bool capturing() const { return routes_count_.load(std::memory_order_acquire) != 0; }
     std::vector<std::shared_ptr<PrivatePool>> pools();
     /* The parts of a checkpoint as live blocks again. */
@@ -145,11 +150,13 @@ class Heap {
     vram_status alloc_pool(uint64_t size, vram_queue *queue, const char *tag, uintptr_t *addr);
     vram_status alloc_after_release(uint64_t size, void *stream, const char *tag, Block *block);
     vram_status alloc_private(PrivatePool *owner, uint64_t size, void *stream, void *id, bool grow,
-                              Block *block);
+                              Block *block, bool lasting = true);
     PrivatePool *external_pool();
     void enter(Block *block);
     SegmentSource own_source();
-    SegmentSource counted(SegmentSource source, bool own);
+    void segment_pin(uintptr_t addr);
+    void segment_unpin(uintptr_t addr);
+    SegmentSource counted(PoolId id, SegmentSource source, bool own);
     vram_status foreign_check(uint64_t bytes);
     void foreign_change(int64_t bytes);
     bool settle_streams();
@@ -173,6 +180,10 @@ class Heap {
     std::vector<Route> routes_;
     std::atomic<int> routes_count_{0};
 
+    std::mutex pins_mutex_; /* the last lock of all */
+    bool pins_ = false;     /* segments are pinned; this and the next under pins_mutex_ */
+    std::set<uintptr_t> pinned_;
+
     /* Blocks of the device's pool that streams use which may be destroyed. */
     std::mutex external_mutex_;
     std::set<uintptr_t> external_uses_;     /* live ones; under external_mutex_ */
@@ -180,9 +191,9 @@ class Heap {
     std::atomic<bool> external_any_{false}; /* ever: others pay one load */
 
     std::mutex sample_mutex_;
-    Count reserved_bytes_, small_bytes_, segments_; /* under sample_mutex_ */
-    std::atomic<int64_t> private_small_bytes_{0};   /* segments for small blocks */
-    std::atomic<int64_t> foreign_bytes_{0};         /* segments of other allocators */
+    Count reserved_bytes_, small_bytes_;          /* under sample_mutex_ */
+    std::atomic<int64_t> private_small_bytes_{0}; /* segments for small blocks */
+    std::atomic<int64_t> foreign_bytes_{0};       /* segments of other allocators */
 };
 
 } // namespace vram_torch

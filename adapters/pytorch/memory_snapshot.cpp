@@ -38,7 +38,7 @@ static TorchSegmentInfo new_segment(int device, uintptr_t addr, void *stream, bo
     segment.address = addr;
     segment.stream = static_cast<StreamField>(stream);
     segment.is_large = large;
-    segment.is_expandable = true;
+    segment.is_expandable = pool == PoolId(0, 0);
     segment.owner_private_pool_id = pool;
     return segment;
 }
@@ -125,6 +125,7 @@ void Allocator::private_segments(Heap &heap, PrivatePool &pool,
     for (const SegmentInfo &info : pool.segments()) {
         segments->push_back(
             new_segment(heap.ordinal(), info.addr, info.stream, !info.small, pool.id()));
+        set_registration(&segments->back(), info.number, 0);
         for (const PartInfo &part : info.parts) {
             add_block(&segments->back(), part.size, part.requested, part.live,
                       part.live || part.pending,
@@ -208,8 +209,15 @@ void Allocator::recordAnnotation(const std::vector<std::pair<std::string, std::s
     }
 }
 
+/* NCCL attaches a tracker before it registers the segments of a MemPool. */
 void Allocator::attachAllocatorTraceTracker(AllocatorTraceTracker tracker) {
     history_.track(std::move(tracker));
+    std::lock_guard<std::mutex> guard(mutex_);
+    for (std::atomic<Heap *> &heap : heaps_) {
+        if (heap.load() != nullptr) {
+            heap.load()->segments_pin();
+        }
+    }
 }
 
 } // namespace vram_torch

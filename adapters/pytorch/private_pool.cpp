@@ -34,7 +34,7 @@ PrivatePool::~PrivatePool() {
 /* ------------------------------------------------------------------ allocation */
 
 PrivatePool::Part *PrivatePool::fit(uint64_t size, void *stream, bool small) {
-    Segment kind{0, 0, stream, small, nullptr};
+    Segment kind{0, 0, stream, small, nullptr, 0};
     Part key;
     key.segment = &kind;
     key.stream = stream;
@@ -51,7 +51,8 @@ PrivatePool::Part *PrivatePool::fit(uint64_t size, void *stream, bool small) {
 
 PrivatePool::Part *PrivatePool::grow_segment(uint64_t size, void *stream, bool small,
                                              vram_status *status) {
-    std::unique_ptr<Segment> segment(new Segment{0, 0, stream, small, nullptr});
+    static std::atomic<int> numbers{0};
+    std::unique_ptr<Segment> segment(new Segment{0, 0, stream, small, nullptr, numbers++});
     std::unique_ptr<Part> part(new Part());
     segment->size = no_split ? round_up(size, SMALL_SEGMENT) : segment_size(size);
     *status = source_.alloc(segment->size, small, &segment->addr);
@@ -96,11 +97,14 @@ PrivatePool::Part *PrivatePool::split(Part *part, uint64_t size) {
 }
 
 vram_status PrivatePool::alloc(uint64_t size, void *stream, bool grow, uintptr_t *addr,
-                               uint64_t *held) {
+                               uint64_t *held, bool lasting) {
     uint64_t rounded = round_up(size, UNIT);
     bool small = rounded <= SMALL_MAX;
     vram_status status = VRAM_ERR_DEVICE_MEMORY;
     std::lock_guard<std::mutex> guard(mutex_);
+    if (lasting) {
+        settle_captured(stream);
+    }
     settle_locked();
     Part *part = fit(rounded, stream, small);
     if (part != nullptr) {
@@ -113,6 +117,7 @@ vram_status PrivatePool::alloc(uint64_t size, void *stream, bool grow, uintptr_t
     }
     part = split(part, rounded);
     part->live = true;
+    part->lasting = lasting;
     part->requested = size;
     live_[part->addr] = part;
     *addr = part->addr;
@@ -129,6 +134,8 @@ void PrivatePool::make_free(Part *part) {
     part->requested = 0;
     part->uses.clear();
     part->points.clear();
+    part->capture = 0;
+    part->ends.clear();
     for (bool ahead : {false, true}) {
         Part *other = ahead ? part->after : part->before;
         if (other == nullptr || other->live || other->pending) {
@@ -185,10 +192,11 @@ bool PrivatePool::points_passed(Part *part) {
     return part->points.empty();
 }
 
-void PrivatePool::settle_locked() {
+/* Frees the pending parts for which `done` says so. */
+template <typename F> void PrivatePool::settle_if(F done) {
     for (size_t i = 0; i < pending_.size();) {
         Part *part = pending_[i];
-        if (part->until_idle || !mark_uses(part) || !points_passed(part)) {
+        if (!done(part)) {
             i++;
             continue;
         }
@@ -201,6 +209,11 @@ void PrivatePool::settle_locked() {
             idle(size, requested, small);
         }
     }
+}
+
+void PrivatePool::settle_locked() {
+    settle_if(
+        [this](Part *part) { return !part->until_idle && mark_uses(part) && points_passed(part); });
 }
 
 void PrivatePool::settle() {
@@ -218,6 +231,7 @@ bool PrivatePool::free(uintptr_t addr) {
     live_.erase(found);
     part->live = false;
     part->round = round_;
+    mark_capture(part);
     bool marked = part->uses.empty() || mark_uses(part);
     if (part->until_idle || !marked || !points_passed(part)) {
         part->pending = true;
@@ -226,6 +240,56 @@ bool PrivatePool::free(uintptr_t addr) {
     }
     make_free(part);
     return true;
+}
+
+/* --------------------------------------------------------------- during a capture */
+
+/* Notes the end of the graph so far on all streams that use a part. Nothing, unless all of them
+   take part in one capture. */
+void PrivatePool::mark_capture(Part *part) {
+    std::vector<void *> ends;
+    if (part->uses.empty() || part->until_idle || !part->lasting || !source_.graph.ends_of) {
+        return;
+    }
+    uint64_t capture = source_.graph.ends_of(part->stream, &ends);
+    for (void *stream : part->uses) {
+        if (capture == 0 || source_.graph.ends_of(stream, &ends) != capture) {
+            return;
+        }
+    }
+    part->capture = ends.empty() ? 0 : capture;
+    part->ends.swap(ends);
+}
+
+/* Frees pending parts of a stream whose last uses the graph orders before all next work of that
+   stream. A graph only grows while it is captured, so nodes that were reached once stay so. */
+void PrivatePool::settle_captured(void *stream) {
+    std::vector<void *> nodes;
+    auto freed_here = [stream](const Part *part) {
+        return part->capture != 0 && part->stream == stream;
+    };
+    if (std::none_of(pending_.begin(), pending_.end(), freed_here)) {
+        return;
+    }
+    uint64_t capture = source_.graph.ends_of(stream, &nodes);
+    if (capture != capture_) {
+        capture_ = capture;
+        reached_.clear();
+    }
+    std::unordered_set<void *> &reached = reached_[stream];
+    while (capture != 0 && !nodes.empty()) {
+        void *node = nodes.back();
+        nodes.pop_back();
+        if (reached.insert(node).second) {
+            std::vector<void *> before = source_.graph.before(node);
+            nodes.insert(nodes.end(), before.begin(), before.end());
+        }
+    }
+    settle_if([&](Part *part) {
+        return capture != 0 && freed_here(part) && part->capture == capture &&
+               std::all_of(part->ends.begin(), part->ends.end(),
+                           [&](void *node) { return reached.count(node) != 0; });
+    });
 }
 
 void PrivatePool::use(uintptr_t addr, void *stream, bool lasting) {
@@ -274,9 +338,9 @@ uint64_t PrivatePool::release_free(uint64_t round) {
             ++it;
             continue;
         }
+        source_.free(segment->addr, segment->size, segment->small); /* may throw: first */
         free_.erase(part);
         delete part;
-        source_.free(segment->addr, segment->size, segment->small);
         released += segment->size;
         it = segments_.erase(it);
     }
@@ -289,7 +353,8 @@ std::vector<SegmentInfo> PrivatePool::segments_locked() {
     std::vector<SegmentInfo> all;
     for (auto &entry : segments_) {
         Segment *segment = entry.second.get();
-        SegmentInfo info{segment->addr, segment->size, segment->stream, segment->small, {}};
+        SegmentInfo info{segment->addr,  segment->size,   segment->stream,
+                         segment->small, segment->number, {}};
         for (Part *part = segment->first; part != nullptr; part = part->after) {
             info.parts.push_back(PartInfo{part->addr, part->size, part->requested, part->stream,
                                           part->live, part->pending});
@@ -378,6 +443,13 @@ bool PrivatePool::live_equals(const std::unordered_set<void *> &expected) {
         }
     }
     return live_.size() == expected.size();
+}
+
+void PrivatePool::for_segments(const std::function<void(uintptr_t segment)> &each) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    for (auto &entry : segments_) {
+        each(entry.first);
+    }
 }
 
 bool PrivatePool::empty() {

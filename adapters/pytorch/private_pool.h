@@ -40,11 +40,21 @@ namespace vram_torch {
 
 using PoolId = std::pair<unsigned long long, unsigned long long>; /* c10::MempoolId_t */
 
-/* Where segments come from. All three must be set. */
+/* What a pool asks about graphs that are being captured. Both must be set. */
+struct CaptureGraph {
+    /* Adds the nodes that the next work on a stream follows. The id of the stream's capture; 0 if
+       there is none, or if what is freed during captures is not to be used again in them. */
+    std::function<uint64_t(void *stream, std::vector<void *> *nodes)> ends_of;
+    /* The nodes that a node waits for. */
+    std::function<std::vector<void *>(void *node)> before;
+};
+
+/* Where segments come from. The first three must be set. */
 struct SegmentSource {
     std::function<vram_status(uint64_t bytes, bool small, uintptr_t *addr)> alloc;
     std::function<void(uintptr_t addr, uint64_t bytes, bool small)> free;
     std::function<vram_status(void *stream, vram_queue **queue)> queue_of;
+    CaptureGraph graph; /* without functions: nothing is known */
 };
 
 /* A part of a segment as others see it. */
@@ -61,6 +71,7 @@ struct SegmentInfo {
     uint64_t size; /* bytes */
     void *stream;
     bool small;
+    int number;                  /* counts the segments of the process as they are made */
     std::vector<PartInfo> parts; /* in the order of addresses */
 };
 
@@ -83,8 +94,9 @@ class PrivatePool {
     PrivatePool &operator=(const PrivatePool &) = delete;
 
     /* `size` is what the program asked for, more than 0; *held is what it got. `grow`: may take a
-       new segment. */
-    vram_status alloc(uint64_t size, void *stream, bool grow, uintptr_t *addr, uint64_t *held);
+       new segment. Not `lasting`: `stream` may be gone, or be no stream but an id. */
+    vram_status alloc(uint64_t size, void *stream, bool grow, uintptr_t *addr, uint64_t *held,
+                      bool lasting = true);
     /* Frees a live part. Returns whether no stream uses it any more; else `idle` is called for it
        by a later call of any kind. */
     bool free(uintptr_t addr);
@@ -92,6 +104,8 @@ class PrivatePool {
        which is never asked what it has finished. After its free the part is pending until the
        device was idle. */
     void use(uintptr_t addr, void *stream, bool lasting);
+    /* Calls `each` with every segment, which no thread can free meanwhile. */
+    void for_segments(const std::function<void(uintptr_t segment)> &each);
     /* Looks for parts whose streams have finished. */
     void settle();
     /* A new round of frees begins. What was freed in earlier ones is idle once the device is. */
@@ -134,11 +148,14 @@ class PrivatePool {
         void *stream = nullptr;
         Segment *segment = nullptr;
         bool live = false, pending = false;
+        bool lasting = true;                      /* `stream` may be asked */
         bool until_idle = false;                  /* a stream that may be destroyed uses it */
         uint64_t round = 0;                       /* of its last free */
         Part *before = nullptr, *after = nullptr; /* neighbours in the segment */
         std::vector<void *> uses;                 /* other streams; no duplicates */
         std::vector<vram_point> points;           /* of pending parts: what has to pass */
+        uint64_t capture = 0;     /* of pending parts: in which they were freed; 0: none */
+        std::vector<void *> ends; /* of that capture's graph: the last work that may use it */
     };
     struct Segment {
         uintptr_t addr;
@@ -146,6 +163,7 @@ class PrivatePool {
         void *stream;
         bool small;
         Part *first;
+        int number;
     };
     /* Best fit among the free parts of a stream and kind: the smallest, then the lowest. */
     struct FitOrder {
@@ -166,6 +184,9 @@ class PrivatePool {
     void make_free(Part *part);
     bool mark_uses(Part *part);
     bool points_passed(Part *part);
+    void mark_capture(Part *part);
+    void settle_captured(void *stream);
+    template <typename F> void settle_if(F done);
     void settle_locked();
     void shape(Segment *segment, const SegmentInfo &wanted, Restored *restored);
     std::vector<SegmentInfo> segments_locked();
@@ -178,6 +199,9 @@ class PrivatePool {
     std::map<uintptr_t, Part *> live_;
     std::vector<Part *> pending_;
     uint64_t round_ = 0;
+    uint64_t capture_ =
+        0; /* of which `reached_` is: nodes that all next work of a stream follows */
+    std::map<void *, std::unordered_set<void *>> reached_;
 };
 
 } // namespace vram_torch

@@ -37,6 +37,7 @@ enum Part { ALL = 0, SMALL = 1, LARGE = 2, PARTS = 3 }; /* c10's StatType */
 struct Counts {
     Count allocation[PARTS], active[PARTS];
     Count allocated_bytes[PARTS], active_bytes[PARTS], requested_bytes[PARTS];
+    Count segment[PARTS];   /* of private pools, which alone have segments */
     Count private_bytes;    /* of allocated_bytes, in private pools */
     Count pool_small_bytes; /* of active_bytes, small blocks of the device's pool */
     int64_t ooms = 0;
@@ -88,6 +89,13 @@ class Statistics {
         }
     }
 
+    void segment_changed(bool more, bool small) {
+        std::lock_guard<SpinLock> guard(lock_);
+        for (Part part : {ALL, small ? SMALL : LARGE}) {
+            more ? counts_.segment[part].add(1) : counts_.segment[part].take(1);
+        }
+    }
+
     void out_of_memory() {
         std::lock_guard<SpinLock> guard(lock_);
         counts_.ooms++;
@@ -117,6 +125,7 @@ class Statistics {
             change(counts_.allocated_bytes[part]);
             change(counts_.active_bytes[part]);
             change(counts_.requested_bytes[part]);
+            change(counts_.segment[part]);
         }
         change(counts_.private_bytes);
         change(counts_.pool_small_bytes);

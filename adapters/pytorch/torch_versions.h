@@ -70,6 +70,14 @@ inline double configured_fraction() {
 #endif
 }
 
+inline bool configured_reuse() {
+#if TORCH_VERSION_MINOR >= 11
+    return cca::CUDAAllocatorConfig::graph_capture_record_stream_reuse();
+#else
+    return false;
+#endif
+}
+
 inline size_t configured_divisions(size_t size) {
 #if TORCH_VERSION_MINOR >= 11
     return c10::CachingAllocator::AcceleratorAllocatorConfig::roundup_power2_divisions(size);
@@ -79,8 +87,13 @@ inline size_t configured_divisions(size_t size) {
 #endif
 }
 
-/* 2.9: graph_capture_record_stream_reuse in the description of the configuration. */
-#define VRAM_TORCH_RECORD_STREAM_REUSE (TORCH_VERSION_MINOR >= 9)
+/* 2.11: the order in which NCCL registers the segments of a pool; less than 0: never. */
+template <typename Segment>
+auto set_registration(Segment *segment, int number, int)
+    -> decltype(segment->registration_counter = number, void()) {
+    segment->registration_counter = number;
+}
+template <typename Segment> void set_registration(Segment *, int, long) {}
 
 inline TraceEntry make_trace_entry(TraceEntry::Action action, int device, size_t addr, size_t size,
                                    void *stream, const MempoolId &pool,

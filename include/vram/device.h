@@ -97,7 +97,8 @@ VRAM_API vram_status vram_backend_info_get(vram_context *context, uint32_t index
     X(ALIAS, 10, "alias", "maps one handle of physical memory at several addresses")               \
     X(HANDLES, 11, "handles",                                                                      \
       "memory lies behind the driver's own objects; vram_native gives them")                       \
-    X(INTEGRATED, 12, "integrated", "a GPU that shares its memory with the host")
+    X(INTEGRATED, 12, "integrated", "a GPU that shares its memory with the host")                  \
+    X(RDMA, 13, "rdma", "network cards may register its mapped memory (GPUDirect RDMA)")
 
 typedef enum vram_cap {
 #define VRAM_CAP_ENUM(NAME, bit, name, text) VRAM_CAP_##NAME = 1 << (bit),

@@ -52,6 +52,9 @@ struct vr_backend {
    that fails. */
 typedef void vr_within_fn(struct vr_device *device, void (*call)(void *user), void *user);
 
+/* Whether network cards may have registered memory of the device; device/network_card.c. */
+enum vr_network_cards { VR_CARDS_NONE, VR_CARDS_IDLE, VR_CARDS_REGISTER };
+
 /* An opened device. src/device fills `info` (by describe) before it calls open. */
 struct vr_device {
     struct vr_backend *backend;
@@ -59,6 +62,7 @@ struct vr_device {
     struct vram_device_info info; /* its caps must agree with the groups below */
     void *impl;                   /* the backend's own */
     vr_atomic_bool lost;          /* set by src/device, read by [lost] functions */
+    vr_atomic_u32 network_cards;  /* enum vr_network_cards; set by src/device */
     bool pageable_waits; /* set by open: a download to pageable memory is complete on return */
 
     const char *no_share; /* set by open if `share` is NULL: why; NULL: the driver cannot */

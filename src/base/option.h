@@ -79,6 +79,9 @@
       "the memory")                                                                                \
     X(EXPORTABLE, "exportable", BOOL, "off", 0, 1, false, "",                                      \
       "pools take memory that other processes may open, where the device has such memory")         \
+    X(RDMA, "rdma", TEXT, "", 0, 0, false, "auto, on, off",                                        \
+      "network cards may register device memory, and pools map none of it elsewhere: auto: where " \
+      "cards are and libibverbs is loaded; off: memory that cannot be registered")                 \
     X(POWER_OF_TWO, "power_of_two", BOOL, "off", 0, 1, false, "",                                  \
       "pools round every request up to a power of two, for programs built on such buckets")        \
     X(ZERO_ALLOC, "zero_alloc", BOOL, "off", 0, 1, false, "",                                      \

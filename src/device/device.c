@@ -196,6 +196,7 @@ static vram_status device_open(struct vr_context *context, uint32_t index, uint6
         device->base.ops = NULL;
     } else {
         status = check_groups(&device->base);
+        vr_network_cards_find(&device->base);
     }
     if (status == VRAM_OK) {
         status = vr_handle_publish(VR_KIND_DEVICE, device, device_free, &device->object.handle);

@@ -41,6 +41,8 @@ struct fake_cuda_live {
     uint64_t streams, events, retains, modules;
     uint64_t total; /* of all above */
     uint64_t device_bytes;
+    uint64_t rdma;       /* of the physicals: network cards can register them */
+    uint64_t rdma_moved; /* times that one of these was mapped elsewhere than before */
 };
 
 /* Results that claim success and are wrong. */

@@ -28,6 +28,8 @@ struct physical {
     bool imported;          /* takes no memory of the device */
     bool fabric;            /* has a fabric handle, too */
     bool mapped;
+    bool rdma;    /* network cards can register it */
+    uint64_t was; /* where it was mapped last; 0: nowhere */
 };
 
 struct range {
@@ -481,6 +483,7 @@ vr_cu_result fake_cuMemCreate(vr_cu_memory *handle, size_t bytes, const struct v
     FAKE_ENTER(cuMemCreate, FAKE_NEEDS_CONTEXT);
     struct fake_device *device = &fake.devices[prop->location.id];
     if (!granular(bytes) || flags || prop->type != VR_CU_ALLOCATION_PINNED ||
+        (prop->flags.rdma_capable && fake_attribute(VR_CU_ATTRIBUTE_RDMA) <= 0) ||
         (prop->requested_handle_types &
          ~(VR_CU_HANDLE_DESCRIPTOR |
            (fake_attribute(VR_CU_ATTRIBUTE_FABRIC) > 0 ? VR_CU_HANDLE_FABRIC : 0))) ||
@@ -502,6 +505,8 @@ vr_cu_result fake_cuMemCreate(vr_cu_memory *handle, size_t bytes, const struct v
         return fake_leave(VR_CU_OUT_OF_MEMORY);
     }
     physical->fabric = prop->requested_handle_types & VR_CU_HANDLE_FABRIC;
+    physical->rdma = prop->flags.rdma_capable;
+    fake.live.rdma += physical->rdma;
     *handle = physical_add(physical, device, bytes);
     return fake_leave(VR_CU_SUCCESS);
 }
@@ -611,6 +616,7 @@ vr_cu_result fake_cuMemRelease(vr_cu_memory handle) {
         return fake_leave(VR_CU_INVALID_VALUE);
     }
     *link = physical->next;
+    fake.live.rdma -= physical->rdma;
     physical_end(physical);
     fake.live.physicals--;
     return fake_leave(VR_CU_SUCCESS);
@@ -646,6 +652,8 @@ vr_cu_result fake_cuMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr_cu_m
                             .physical = physical};
     ranges = range;
     physical->mapped = true;
+    fake.live.rdma_moved += physical->rdma && physical->was && physical->was != addr;
+    physical->was = addr;
     fake.live.mappings++;
     return fake_leave(VR_CU_SUCCESS);
 }

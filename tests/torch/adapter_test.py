@@ -19,7 +19,8 @@ CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_obser
          "raw_allocations", "accumulated", "blocks_of_threads", "graph_pool_of_a_thread",
          "deleters_after_a_checkpoint", "allocator_that_dies_first", "pool_without_splits", "limit_and_settings",
          "summary_and_report", "graph_statistics", "two_devices", "no_gpu", "old_drivers", "two_libraries",
-         "documented", "main_module")
+         "documented", "main_module", "stacks_stay", "reuse_in_a_capture", "segments",
+         "nccl_segments", "nccl_hook")
 
 
 # ------------------------------------------------------------------------------------- cases
@@ -60,6 +61,168 @@ def graph_memory():
     h.expect(not [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(pool)], "left")
     h.expect(torch.cuda.memory_reserved() == 0, f"{torch.cuda.memory_reserved()} bytes are left")
     return "held, brought back, given back"
+
+
+def stacks_stay():
+    """A snapshot has the stacks of what was allocated while the history was recorded, also after it."""
+    h = items()
+    torch, vt = h.start()
+    captured = torch.cuda.CUDAGraph()
+    kept = torch.empty(1000, device="cuda")  # without a stack
+    with torch.cuda.graph(captured):
+        torch.cuda.memory._record_memory_history()
+        inner = torch.empty(1000, device="cuda")
+        torch.cuda.memory._record_memory_history(None)
+
+    def frames(x):
+        for segment in torch.cuda.memory_snapshot():
+            for block in segment["blocks"]:
+                if block["address"] == x.data_ptr():
+                    return block.get("frames", [])
+        return None
+
+    h.expect(any(frame["name"] == "stacks_stay" for frame in frames(inner)), str(frames(inner)))
+    h.expect(any("empty" in frame["name"] and "::" in frame["name"] for frame in frames(inner)), "C++")
+    h.expect(not frames(kept), str(frames(kept)))
+    address = inner.data_ptr()
+    del inner
+    with torch.cuda.graph(torch.cuda.CUDAGraph(), pool=captured.pool()):
+        inner = torch.empty(1000, device="cuda")
+    h.expect(inner.data_ptr() == address and not frames(inner), str(frames(inner)))
+    return "as long as the block"
+
+
+def reuse_in_a_capture():
+    """graph_capture_record_stream_reuse, as PyTorch's test_graph_capture_reclaim_2_streams and _4_streams."""
+    h = items()
+    torch, vt = h.start()
+    small = lambda: torch.empty(8, device="cuda")
+    streams = [torch.cuda.Stream() for _ in range(4)]
+    first = streams[0]
+
+    def captured(setting):
+        """How many others have to be joined until memory that all of them used is handed out again."""
+        torch._C._accelerator_setAllocatorSettings(f"graph_capture_record_stream_reuse:{setting}")
+        found, others = None, []
+        with torch.cuda.stream(first):
+            graph = torch.cuda.CUDAGraph()
+            graph.capture_begin()
+            kept, data = [small() for _ in range(4)], small()
+            address = data.data_ptr()
+            for number, stream in enumerate(streams[1:], 1):
+                stream.wait_stream(first)
+                with torch.cuda.stream(stream):
+                    kept[number].copy_(data)
+                    data.record_stream(stream)
+            del data
+            for joined in range(4):
+                if joined != 0:
+                    first.wait_stream(streams[joined])
+                    kept[0].copy_(kept[joined])
+                others.append(small())
+                if others[-1].data_ptr() == address and found is None:
+                    found = joined
+            graph.capture_end()
+        return found
+
+    h.expect(captured(True) == 3, "when all streams have joined")
+    h.expect(captured(True) == 3, "in another capture")
+    h.expect(captured(False) is None, "not while the setting is off")
+    torch.cuda.empty_cache()
+    h.expect(torch.cuda.memory_reserved() == 0, str(torch.cuda.memory_reserved()))
+    return "when the graph orders it"
+
+
+def segments():
+    """The segments of private pools, in the statistics, in snapshots, and as events."""
+    h = items()
+    torch, vt = h.start()
+    torch.cuda.memory._record_memory_history()
+    outer = torch.empty(100, device="cuda")
+
+    def counted():
+        stats = torch.cuda.memory_stats()
+        return [stats[f"segment.{kind}.current"] for kind in ("all", "small_pool", "large_pool")]
+
+    h.expect(counted() == [0, 0, 0], str(counted()))
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        kept = [torch.empty(size, dtype=torch.uint8, device="cuda") for size in (100, 200, 2 << 20, 30 << 20)]
+    h.expect(counted() == [3, 1, 2], str(counted()))
+    whole = [(s["address"], s["total_size"]) for s in pool.snapshot()]
+    h.expect([s["is_expandable"] for s in torch.cuda.memory_snapshot()].count(False) == 3, "expandable")
+    del kept, pool
+    torch.cuda.empty_cache()
+    h.expect(counted() == [0, 0, 0], str(counted()))
+    events = [e for e in torch.cuda.memory._snapshot()["device_traces"][0]]
+    for action in ("segment_alloc", "segment_free"):
+        found = sorted((e["addr"], e["size"]) for e in events if e["action"] == action)
+        h.expect(found == sorted(whole), f"{action}: {found} instead of {whole}")
+    first = [e["action"] for e in events if e["addr"] == whole[0][0]]
+    h.expect(first[:2] == ["segment_alloc", "alloc"] and first[-1] == "segment_free", str(first))
+    del outer
+    return f"{len(whole)} segments"
+
+
+def nccl_segments():
+    """What ProcessGroupNCCL registers (tracker.cpp): segments of MemPools, before they are used and until they go."""
+    import ctypes
+    h = items()
+    torch, vt = h.start()
+    from vram.torch import extension
+    here = os.path.dirname(os.path.abspath(__file__))
+    home = os.path.dirname(torch.__file__)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "tracker.so")
+        flags = extension.flags_for(extension.source_folders(), os.path.join(home, "include"), torch._C._GLIBCXX_USE_CXX11_ABI)
+        extension.run([extension.find_compiler()] + flags + ["-shared", "-o", path, os.path.join(here, "tracker.cpp")] +
+                      extension.link_flags(os.path.join(home, "lib"), os.environ["LIBVRAM_PATH"]))
+        tracker = ctypes.CDLL(path)
+    tracker.tracker_attach.argtypes = [ctypes.c_ulonglong] * 2
+    pool = torch.cuda.MemPool()
+
+    def inside(size):
+        with torch.cuda.use_mem_pool(pool):
+            return torch.empty(size, dtype=torch.uint8, device="cuda")
+
+    with vt.tag("weights"):
+        outer = torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
+    kept = [inside(size) for size in (100, 200, 2 << 20, 30 << 20)]
+    tracker.tracker_attach(*pool.id)
+    h.expect(tracker.tracker_count() == 3, f"{tracker.tracker_count()} segments")
+    kept.append(inside(40 << 20))
+    h.expect(tracker.tracker_count() == 4, f"{tracker.tracker_count()} segments")
+    h.raises(vt.VramTorchError, vt.sleep, "pinned")
+    vt.sleep("weights")
+    vt.wake("weights")
+    held = torch.cuda.memory_allocated()
+    tracker.tracker_refuse(True)
+    h.raises(RuntimeError, lambda: inside(50 << 20), "NCCL refuses")
+    h.expect(torch.cuda.memory_allocated() == held, "a block of a segment that was refused is lost")
+    tracker.tracker_refuse(False)
+    kept.append(inside(50 << 20))
+    h.expect(tracker.tracker_count() == 5, f"{tracker.tracker_count()} segments")
+    del kept, pool
+    torch.cuda.empty_cache()
+    h.expect(tracker.tracker_count() == 0, f"{tracker.tracker_count()} segments are left")
+    del outer
+    torch.cuda.empty_cache()
+    h.expect(torch.cuda.memory_reserved() == 0, str(torch.cuda.memory_reserved()))
+    vt.sleep()
+    vt.wake()
+    return "five, one refused at first"
+
+
+def nccl_hook():
+    """The setting that registers all tensors is turned off, as with PyTorch's expandable segments."""
+    h = items()
+    hook = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"
+    code = f"import os, vram.torch\nvram.torch.enable()\nprint(os.environ.get('{hook}'))"
+    said = told(code, **{hook: "1"})
+    h.expect(said[0] == 0 and said[1][-1] == "0" and any("register_mem_pool" in line for line in said[1]), str(said))
+    said = told(code)
+    h.expect(said == (0, ["None"]), str(said))
+    return "off"
 
 
 def hardened():

@@ -16,6 +16,7 @@
 #define FAKE __attribute__((visibility("default")))
 
 enum { SUCCESS = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_SUPPORTED = 801, CAPTURES = 8 };
+enum { ENDS = 16 }; /* of one stream */
 
 /* cudaDeviceProp of CUDA 13 as far as it is filled in. */
 struct properties {
@@ -36,11 +37,23 @@ typedef void *stream_t;
 
 static __thread int current;
 static __thread int last_error;
-static struct {
+
+/* A node of a graph: work of a captured stream, and what it waits for. Kept for ever. */
+struct node {
+    size_t count;
+    struct node *before[ENDS];
+};
+
+/* A stream that takes part in a capture: the one on which it began, or one that waited for an event
+   of it. An event has the same. The next work waits for the ends. */
+struct capture {
     stream_t stream;
     unsigned long long id;
-    bool spoiled;
-} captures[CAPTURES];
+    bool spoiled; /* a call has ended it */
+    size_t count;
+    struct node *ends[ENDS];
+};
+static struct capture captures[CAPTURES];
 static unsigned long long capture_ids;
 static size_t held; /* by cudaMalloc */
 
@@ -81,6 +94,39 @@ static void context_leave(void) {
 static int device_count(void) {
     const char *text = getenv("FAKE_CUDA_DEVICES");
     return text == NULL ? 1 : atoi(text);
+}
+
+/* -------------------------------------------------------------------- captures */
+
+static struct capture *capture_of(stream_t stream) {
+    for (int i = 0; i < CAPTURES; i++) {
+        if (captures[i].id != 0 && captures[i].stream == stream) {
+            return &captures[i];
+        }
+    }
+    return NULL;
+}
+
+static struct capture *capture_join(stream_t stream, unsigned long long id) {
+    for (int i = 0; i < CAPTURES; i++) {
+        if (captures[i].id == 0) {
+            captures[i] = (struct capture){.stream = stream, .id = id};
+            return &captures[i];
+        }
+    }
+    return NULL;
+}
+
+/* A copy on a captured stream becomes a node. */
+static void capture_work(stream_t stream) {
+    struct capture *capture = capture_of(stream);
+    struct node *node = capture == NULL ? NULL : malloc(sizeof *node);
+    if (node != NULL) {
+        node->count = capture->count;
+        memcpy(node->before, capture->ends, sizeof node->before);
+        capture->ends[0] = node;
+        capture->count = 1;
+    }
 }
 
 /* --------------------------------------------------------------------- devices */
@@ -217,7 +263,7 @@ FAKE int cudaMemcpy(void *to, const void *from, size_t count, int kind) {
 }
 
 FAKE int cudaMemcpyAsync(void *to, const void *from, size_t count, int kind, stream_t stream) {
-    (void)stream;
+    capture_work(stream);
     return cudaMemcpy(to, from, count, kind);
 }
 
@@ -289,9 +335,17 @@ FAKE int cudaStreamSynchronize(stream_t stream) {
 }
 
 FAKE int cudaStreamWaitEvent(stream_t stream, void *event, unsigned flags) {
-    (void)stream;
-    (void)event;
+    const struct capture *from = event;
+    struct capture *capture = capture_of(stream);
     (void)flags;
+    if (from->id != 0 && capture == NULL) {
+        capture = capture_join(stream, from->id);
+    }
+    for (size_t i = 0; from->id != 0 && capture != NULL && i < from->count; i++) {
+        if (capture->count < ENDS) {
+            capture->ends[capture->count++] = from->ends[i];
+        }
+    }
     return SUCCESS;
 }
 
@@ -307,7 +361,7 @@ FAKE int cudaThreadExchangeStreamCaptureMode(int *mode) {
 
 FAKE int cudaEventCreateWithFlags(void **event, unsigned flags) {
     (void)flags;
-    *event = malloc(1);
+    *event = calloc(1, sizeof(struct capture));
     return SUCCESS;
 }
 
@@ -317,9 +371,17 @@ FAKE int cudaEventDestroy(void *event) {
 }
 
 FAKE int cudaEventRecord(void *event, stream_t stream) {
-    (void)event;
-    (void)stream;
+    const struct capture *capture = capture_of(stream);
+    memset(event, 0, sizeof(struct capture));
+    if (capture != NULL) {
+        memcpy(event, capture, sizeof *capture);
+    }
     return SUCCESS;
+}
+
+FAKE int cudaEventRecordWithFlags(void *event, stream_t stream, unsigned flags) {
+    (void)flags;
+    return cudaEventRecord(event, stream);
 }
 
 FAKE int cudaEventQuery(void *event) {
@@ -357,58 +419,62 @@ FAKE int cudaIpcGetMemHandle(void *handle, void *pointer) {
 
 /* --------------------------------------------------------------------- graphs */
 
-static int capture_of(stream_t stream) {
-    for (int i = 0; i < CAPTURES; i++) {
-        if (captures[i].id != 0 && captures[i].stream == stream) {
-            return i;
-        }
-    }
-    return -1;
-}
-
 FAKE int cudaStreamIsCapturing(stream_t stream, int *status) {
-    *status = capture_of(stream) >= 0;
+    *status = capture_of(stream) != NULL;
     return SUCCESS;
 }
 
 FAKE int cudaStreamGetCaptureInfo(stream_t stream, int *status, unsigned long long *id,
-                                  void **graph, void *dependencies, void *edges, size_t *count) {
-    int i = capture_of(stream);
-    (void)dependencies;
-    (void)edges;
-    *status = i >= 0;
+                                  void **graph, struct node ***ends, void **edges, size_t *count) {
+    struct capture *capture = capture_of(stream);
+    *status = capture != NULL;
     if (id != NULL) {
-        *id = i >= 0 ? captures[i].id : 0;
+        *id = capture != NULL ? capture->id : 0;
     }
     if (graph != NULL) {
         *graph = NULL;
     }
-    if (count != NULL) {
-        *count = 0;
+    if (ends != NULL && capture != NULL) {
+        *ends = capture->ends;
     }
+    if (edges != NULL) {
+        *edges = NULL;
+    }
+    if (count != NULL) {
+        *count = capture != NULL ? capture->count : 0;
+    }
+    return SUCCESS;
+}
+
+FAKE int cudaGraphNodeGetDependencies(struct node *node, struct node **before, void *edges,
+                                      size_t *count) {
+    (void)edges; /* all are plain: zeros */
+    if (before != NULL) {
+        memcpy(before, node->before, *count * sizeof *before);
+    }
+    *count = node->count;
     return SUCCESS;
 }
 
 FAKE int cudaStreamBeginCapture(stream_t stream, int mode) {
     (void)mode;
-    for (int i = 0; i < CAPTURES; i++) {
-        if (captures[i].id == 0) {
-            captures[i].stream = stream;
-            captures[i].spoiled = false;
-            captures[i].id = ++capture_ids;
-            return SUCCESS;
-        }
-    }
-    return last_error = INVALID;
+    return capture_join(stream, ++capture_ids) != NULL ? SUCCESS : (last_error = INVALID);
 }
 
 FAKE int cudaStreamEndCapture(stream_t stream, void **graph) {
-    int i = capture_of(stream);
-    if (i < 0) {
+    struct capture *capture = capture_of(stream);
+    if (capture == NULL) {
         return last_error = INVALID;
     }
-    captures[i].id = 0;
-    if (captures[i].spoiled) {
+    unsigned long long id = capture->id;
+    bool spoiled = false;
+    for (int i = 0; i < CAPTURES; i++) {
+        if (captures[i].id == id) {
+            spoiled = spoiled || captures[i].spoiled;
+            captures[i].id = 0;
+        }
+    }
+    if (spoiled) {
         return last_error = 901;
     }
     *graph = malloc(1);

@@ -42,8 +42,8 @@ struct vr_cu_location {
     int id;   /* the device's ordinal */
 };
 
-/* The argument of cuMemCreate. All zero but type and location, and in cuda_share.c the handle type:
-   no compression. */
+/* The argument of cuMemCreate. All zero but type and location, in cuda_share.c the handle type, and
+   rdma_capable where the device has it: no compression. */
 struct vr_cu_prop {
     int type; /* VR_CU_ALLOCATION_PINNED */
     int requested_handle_types;
@@ -98,6 +98,7 @@ enum vr_cu_attribute {
     VR_CU_ATTRIBUTE_MEMORY_OPS_V1 = 93, /* 64-bit stream memory operations, drivers before 11.7 */
     VR_CU_ATTRIBUTE_VMM = 102,
     VR_CU_ATTRIBUTE_DESCRIPTORS = 103, /* memory can be exported as a file descriptor */
+    VR_CU_ATTRIBUTE_RDMA = 110,        /* network cards can register mapped memory */
     VR_CU_ATTRIBUTE_MEMORY_OPS = 122,  /* 64-bit stream memory operations, since 11.7 */
     VR_CU_ATTRIBUTE_FABRIC = 128       /* memory can be exported as a fabric handle */
 };

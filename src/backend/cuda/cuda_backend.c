@@ -166,7 +166,7 @@ static void describe_vmm(const struct vr_cuda_api *api, vr_cu_device device,
                          struct vram_device_info *info) {
     const struct vr_cu_prop prop = {.type = VR_CU_ALLOCATION_PINNED,
                                     .location = {VR_CU_LOCATION_DEVICE, device}};
-    int supported = 0;
+    int supported = 0, rdma = 0;
     size_t granule = 0;
     if (!has_vmm_calls(api)) {
         return;
@@ -184,6 +184,9 @@ static void describe_vmm(const struct vr_cuda_api *api, vr_cu_device device,
         return;
     }
     info->caps |= VRAM_CAP_VMM | VRAM_CAP_ALIAS;
+    if (query_device(api, VR_CUDA_QUERY_RDMA, device, &rdma) && rdma) {
+        info->caps |= VRAM_CAP_RDMA;
+    }
     info->vmm_granule = (vram_value){granule, true};
 }
 

@@ -51,6 +51,7 @@ enum vr_cuda_query {
     VR_CUDA_QUERY_MEMORY_OPS,   /* 64-bit memory operations of streams */
     VR_CUDA_QUERY_MEMORY_OPS_EARLIER,
     VR_CUDA_QUERY_VMM,
+    VR_CUDA_QUERY_RDMA,        /* network cards can register mapped memory */
     VR_CUDA_QUERY_DESCRIPTORS, /* exportable memory */
     VR_CUDA_QUERY_FABRIC,      /* the same to other machines */
     VR_CUDA_QUERY_MANAGED,
@@ -165,6 +166,7 @@ struct vr_cuda_device {
     vr_atomic_bool memory_ops;     /* streams can write 64-bit words ... */
     vr_atomic_bool stream_waits;   /* ... and wait for them */
     vr_atomic_bool no_functions;   /* streams cannot call host functions either */
+    vr_atomic_bool rdma;           /* memory is created so that network cards can register it */
     struct vr_cuda_words words;
     struct vr_cuda_peers peers;
 };

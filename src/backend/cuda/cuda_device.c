@@ -9,8 +9,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/option.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "vram/limits.h"
 
 /* ----------------------------------------------------------------- contexts */
 
@@ -132,6 +134,8 @@ vram_status vr_cuda_device_open(struct vr_device *device) {
     retained = true;
     vr_store(&cuda->memory_ops, has_memory_ops(cuda), VR_RELAXED);
     vr_store(&cuda->stream_waits, true, VR_RELAXED);
+    bool rdma = device->info.caps & VRAM_CAP_RDMA;
+    vr_store(&cuda->rdma, rdma && vr_option_number(VR_OPTION_RDMA) != VRAM_SWITCH_OFF, VR_RELAXED);
     status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
     if (status == VRAM_OK) {
         status = vr_cuda_words_init(cuda);

@@ -10,10 +10,13 @@
  *      fault and lose the device. The callers have waited.
  *  (4) A handle is exportable to other processes only if it was created so, which costs time on
  *      some drivers. Only cuda_share.c creates such handles.
+ *  (5) Network cards can register only memory that was created for it. Such a registration survives
+ *      that the memory is mapped elsewhere: the pools keep it where it is, see network_card.c.
  */
 #include "backend/cuda/cuda_backend.h"
 
 #include "base/error.h"
+#include "base/log.h"
 
 /* The device's ordinal is the location of physical memory and of access rights. */
 static struct vr_cu_location location_of(const struct vr_cuda_device *cuda) {
@@ -64,16 +67,26 @@ static vram_status vmm_unreserve(struct vr_device *device, vram_addr addr, uint6
 /* Handles are counters on some drivers and pointers on others; 0 is neither. */
 vram_status vr_cuda_physical_create(struct vr_cuda_device *cuda, uint64_t bytes, int handle_type,
                                     uint64_t *handle) {
-    const struct vr_cu_prop prop = {.type = VR_CU_ALLOCATION_PINNED,
-                                    .requested_handle_types = handle_type,
-                                    .location = location_of(cuda)};
+    struct vr_cu_prop prop = {.type = VR_CU_ALLOCATION_PINNED,
+                              .requested_handle_types = handle_type,
+                              .location = location_of(cuda),
+                              .flags.rdma_capable = vr_load(&cuda->rdma, VR_RELAXED)};
     struct vr_cuda_scope scope;
     vr_cu_memory found = 0;
     vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
     if (status != VRAM_OK) {
         return status;
     }
-    status = VR_CUDA(cuda, cuMemCreate, &found, bytes, &prop, 0);
+    vr_cu_result code = cuda->api->cuMemCreate(&found, bytes, &prop, 0);
+    if (prop.flags.rdma_capable && (code == VR_CU_INVALID_VALUE || code == VR_CU_NOT_SUPPORTED)) {
+        prop.flags.rdma_capable = 0; /* keeps (5): refused, whatever the attribute says */
+        code = cuda->api->cuMemCreate(&found, bytes, &prop, 0);
+        if (code == VR_CU_SUCCESS && vr_exchange(&cuda->rdma, false, VR_RELAXED)) {
+            vr_log(VRAM_LOG_WARN, "the driver creates no memory for GPUDirect RDMA: network cards "
+                                  "cannot register it");
+        }
+    }
+    status = vr_cuda_check(cuda->api, VR_CU_CALL_cuMemCreate, code, VRAM_ERR_DEVICE_MEMORY);
     vr_cuda_leave(&scope);
     if (status == VRAM_OK && !found) {
         return vr_cuda_bad_result(cuda->api, VR_CU_CALL_cuMemCreate, found);

@@ -256,6 +256,7 @@ const struct vr_cuda_dialect vr_hip_dialect = {
                 [VR_CUDA_QUERY_VMM] = HIP_ATTRIBUTE_VMM,
                 [VR_CUDA_QUERY_DESCRIPTORS] = VR_CUDA_NO_QUERY,
                 [VR_CUDA_QUERY_FABRIC] = VR_CUDA_NO_QUERY,
+                [VR_CUDA_QUERY_RDMA] = VR_CUDA_NO_QUERY, /* not known to have it */
                 [VR_CUDA_QUERY_MANAGED] = HIP_ATTRIBUTE_MANAGED,
                 [VR_CUDA_QUERY_CONCURRENT_MANAGED] = HIP_ATTRIBUTE_CONCURRENT_MANAGED},
     .architecture = NULL, /* gfx90a and gfx900 have the same numbers */

@@ -261,6 +261,11 @@ static inline bool vr_os_exiting(void) {
 void *vr_os_library_open(const char *name, char *why, size_t why_bytes);
 void *vr_os_library_symbol(void *library, const char *name);
 void vr_os_library_close(void *library);
+/* Whether the process has loaded it, whoever did. Takes the loader's lock. */
+bool vr_os_library_is_loaded(const char *name);
+
+/* Whether there is a folder at the path that is not empty. */
+bool vr_os_folder_has_entries(const char *path);
 
 /* -------------------------------------------------------------- who called */
 

@@ -8,6 +8,7 @@
 #include "base/size.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -234,6 +235,28 @@ void *vr_os_library_open(const char *name, char *why, size_t why_bytes) {
         snprintf(why, why_bytes, "%s", reason ? reason : "unknown reason");
     }
     return library;
+}
+
+bool vr_os_library_is_loaded(const char *name) {
+    VR_UNCANCELLED;
+    void *library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+    if (library) {
+        dlclose(library);
+    }
+    return library != NULL;
+}
+
+bool vr_os_folder_has_entries(const char *path) {
+    VR_UNCANCELLED;
+    DIR *folder = opendir(path);
+    bool found = false;
+    for (const struct dirent *entry; folder && !found && (entry = readdir(folder));) {
+        found = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    return found;
 }
 
 void *vr_os_library_symbol(void *library, const char *name) {

@@ -157,9 +157,11 @@ static vram_status plan_once(struct vr_pool *pool, const struct vr_request *requ
     vr_pool_make_queue_states(pool);
     vr_pool_sweep(pool, space);
     vr_budget_refresh(pool, false);
+    bool stays = vr_network_cards_register(&pool->device->base);
     vr_mutex_lock(&pool->lock);
     vr_pool_settle(pool);
     vr_budget_apply(pool, space);
+    vr_space_stays_set(space, stays);
     vr_space_rebuilds_set(space, pool->ladder.rebuilds);
     pool->plans++;
     vram_status status = space_alloc(pool, request, flags, *grown, &answer);

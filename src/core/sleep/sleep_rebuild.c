@@ -459,6 +459,11 @@ vram_status vr_pool_rebuild(struct vr_pool *pool, uint64_t bytes,
     if (status == VRAM_OK && pool->flags & VRAM_POOL_DETERMINISTIC) {
         status = vr_fail(VRAM_ERR_UNSUPPORTED, "pool \"%s\" is deterministic", pool->name);
     }
+    if (status == VRAM_OK && vr_network_cards_register(&pool->device->base)) {
+        status = vr_fail(VRAM_ERR_UNSUPPORTED,
+                         "network cards may have registered memory of pool \"%s\" (VRAM_RDMA)",
+                         pool->name);
+    }
     if (status == VRAM_OK && vr_sleep_has_graphs(pool->device)) {
         status = vr_fail(VRAM_ERR_CAPTURE, "graphs of a captured region may use pool \"%s\"",
                          pool->name);

@@ -486,6 +486,10 @@ void vr_space_rebuilds_set(struct vr_space *space, bool rebuilds) {
     space->rebuilds = rebuilds;
 }
 
+void vr_space_stays_set(struct vr_space *space, bool stays) {
+    space->stays = stays;
+}
+
 void vr_space_suspend(struct vr_space *space, bool suspended) {
     space->suspended = suspended;
 }

@@ -245,6 +245,9 @@ vram_status vr_space_tidy(struct vr_space *space, struct vr_plan **plan);
 void vr_space_limit_set(struct vr_space *space, uint64_t bytes, uint64_t memory_bytes);
 /* Whether the pool may rebuild pieces (rebuild.h) when memory is short: aging.h (7). */
 void vr_space_rebuilds_set(struct vr_space *space, bool rebuilds);
+/* Whether memory may be registered with network cards: free pieces are recreated then where they
+   are needed, and never moved. */
+void vr_space_stays_set(struct vr_space *space, bool stays);
 /* A suspended space allocates nothing and plans no block; free memory may still be released. */
 void vr_space_suspend(struct vr_space *space, bool suspended);
 /* Plans that are neither committed nor aborted. */

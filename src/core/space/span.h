@@ -106,6 +106,7 @@ struct vr_space {
     uint64_t surplus_bytes; /* held past the aim beside free memory not worth moving: extension.c */
     bool tight;             /* most of the available memory is needed: aging.h (3) */
     bool rebuilds;          /* coarse pieces can be rebuilt: aging.h (8) */
+    bool stays;             /* no piece is mapped at a second place: network_card.c */
     bool aged;              /* aging.h */
     bool renewal_due;       /* free memory is released when little is in use: aging.h (7) */
     uint32_t renewal_wait;  /* requests until stamps are examined for a renewal again */

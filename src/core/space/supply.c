@@ -14,7 +14,7 @@
  * Driver time depends on the number of handles, not on bytes. So a piece that is much smaller than
  * a handle created in its new place would be is not moved but recreated: it is released, together
  * with others, and one new handle replaces them all. A piece that is too large is released too, and
- * replaced by one that fits.
+ * replaced by one that fits. In a space whose memory stays where it is, all are recreated.
  */
 #include "core/space/plan.h"
 
@@ -102,7 +102,8 @@ static struct supply supply_begin(struct vr_space *space, const struct vr_want *
     uint64_t slack = slack_bytes(space, need);
     supply.aim_bytes = slack < UINT64_MAX - need ? need + slack : UINT64_MAX;
     supply.limit_bytes = space->config.limit_bytes ? space->config.limit_bytes : UINT64_MAX;
-    supply.queue = space->config.alias ? want->queue : 0;
+    supply.free_first = supply.free_first && !space->stays;
+    supply.queue = space->config.alias && !space->stays ? want->queue : 0;
     supply.selective = supply.free_first && !(want->flags & VR_WANT_NO_GROWTH);
     if (want->flags & VR_WANT_NO_GROWTH) {
         uint64_t most = supply_held(&supply);
@@ -358,7 +359,8 @@ static bool piece_suits(const struct supply *supply, const struct vr_piece *piec
                         uint64_t rest) {
     const struct vr_space *space = supply->space;
     uint64_t made = handle_bytes(supply, at, rest, true);
-    return !space->config.direct && piece->bytes <= rest && piece->bytes * 2 >= made &&
+    return !space->config.direct && !space->stays && piece->bytes <= rest &&
+           piece->bytes * 2 >= made &&
            (!space->aged || piece->bytes <= (space->tight ? made * 2 : made));
 }
 

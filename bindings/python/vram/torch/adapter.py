@@ -56,7 +56,14 @@ def _check_torch(torch: Any) -> None:
                              "use. Call vram.torch.enable() before the first CUDA tensor")
 
 
+NCCL_HOOK = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"
+
+
 def _warn_of_settings() -> None:
+    if os.environ.get(NCCL_HOOK, "0").lower() in ("1", "t", "true", "y", "yes"):
+        os.environ[NCCL_HOOK] = "0"  # as PyTorch does with its expandable segments
+        warnings.warn(f"vram.torch turns {NCCL_HOOK} off: the device's pool has no segments that NCCL could register; "
+                      "register a MemPool instead (register_mem_pool)", stacklevel=4)
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
         text = os.environ.get(name, "")
         if "expandable_segments" in text.lower():

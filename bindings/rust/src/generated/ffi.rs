@@ -153,6 +153,7 @@ pub const VRAM_CAP_SIMULATED: vram_cap = 512;
 pub const VRAM_CAP_ALIAS: vram_cap = 1024;
 pub const VRAM_CAP_HANDLES: vram_cap = 2048;
 pub const VRAM_CAP_INTEGRATED: vram_cap = 4096;
+pub const VRAM_CAP_RDMA: vram_cap = 8192;
 pub type vram_device_kind = c_int;
 pub const VRAM_DEVICE_GPU: vram_device_kind = 0;
 pub const VRAM_DEVICE_CPU: vram_device_kind = 1;
