@@ -312,12 +312,10 @@ FAKE void fake_streams_renew(void) {
     stream_generation++;
 }
 
-static int capture_of(stream_t stream);
-
 FAKE int cudaStreamGetId(stream_t stream, unsigned long long *id) {
-    int i = capture_of(stream);
-    if (i >= 0) { /* ends the capture, as on a GPU */
-        captures[i].spoiled = true;
+    struct capture *capture = capture_of(stream);
+    if (capture != NULL) { /* ends the capture, as on a GPU */
+        capture->spoiled = true;
         return last_error = 900;
     }
     *id = (unsigned long long)(size_t)stream + stream_generation;
