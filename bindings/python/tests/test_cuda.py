@@ -287,6 +287,19 @@ class Graphs(unittest.TestCase):
         self.assertEqual(self.cuda.settled, [0])
         del outside
 
+    def test_a_capture_that_ends_unseen(self):
+        stream = self.on(CapturedStream())
+        held = [cell.cell_contents for cell in CapturedStream.end_capture.__closure__]
+        unseen = next(each for each in held if getattr(each, "__name__", "") == "end_capture")
+        stream.begin_capture()
+        stream.fill(self.cuda.alloc(SIZE), 9)
+        graph = unseen(stream)  # as cupy.cuda.runtime.streamEndCapture
+        self.cuda.alloc(SIZE)
+        self.assertFalse(self.captures.open())
+        self.assert_launches_touch_nobody(graph, stream)
+        driver("cuGraphExecDestroy", graph)
+        self.captures._regions[-1].life = None  # nobody says that its graph is gone
+
     def test_disable_leaves_streams_as_they_were(self):
         changed = CapturedStream.begin_capture
         self.adapter.disable()

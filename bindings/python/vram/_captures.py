@@ -145,6 +145,9 @@ class Captures:
             return None
         try:
             if not stream.is_capturing():
+                if stream.ptr in self._open:  # it ended unseen, and so will its graph
+                    self.watch(stream.ptr)
+                    self.end(stream.ptr, True)
                 return None
         except RuntimeError:  # the default stream, beside the capture of a blocking one
             return None
