@@ -38,8 +38,8 @@ def _share_without_event(storage: Any, *arguments: Any) -> Any:
     return (device, *shared, False)
 
 
-def rebuild_cuda_tensor(*arguments: Any) -> Any:
-    """A tensor that a process with vram.torch has sent."""
+def rebuild_cuda_tensor(*arguments: Any, **named: Any) -> Any:
+    """A tensor that a process with vram.torch has sent. Programs call it by the names of its arguments, too."""
     if not adapter.enabled():
         if torch.cuda.is_initialized():
             raise adapter.VramTorchError(
@@ -47,4 +47,4 @@ def rebuild_cuda_tensor(*arguments: Any) -> Any:
                 "already; call vram.torch.enable() here too, before the first CUDA tensor, or set VRAM_TORCH "
                 "(`python -m vram.torch --check` says what keeps it from working)")
         adapter.enable(fallback=False)
-    return _rebuild(*arguments)
+    return _rebuild(*arguments, **named)
