@@ -261,7 +261,7 @@ VRAM_API vram_status vram_resize(vram_addr addr, uint64_t new_size, vram_queue *
  * reused before that queue has completed all work that was submitted to it before the free. Call it
  * once, before or after submitting that work. It submits nothing; the free marks the queue, and
  * never waits or fails because of it. If the queue is being captured into a graph at that time, the
- * block waits for the end of the capture. Use vram_pin for memory that a graph uses at every launch.
+ * block waits for the end of the capture. Use vram_pin for memory that a graph uses at each launch.
  */
 VRAM_API vram_status vram_use(vram_addr addr, vram_queue *queue);
 

@@ -511,8 +511,8 @@ static void external_streams_are_not_touched() {
     CHECK(world.heap->pool_release(GRAPH));
 }
 
-/* Work that a stream gets after record_stream and before the free counts, in the device's pool as in
-   a private one. Contents decide. */
+/* Work that a stream gets after record_stream and before the free counts, in the device's pool and
+   in a private one. Contents decide. */
 static void late_work_of_a_recorded_stream_is_waited_for() {
     for (bool graph : {false, true}) {
         World world("memory=256M,real=on,lag=1000");

@@ -96,6 +96,29 @@ class Cuda(unittest.TestCase):
         self.assertTrue(pool.free(block, mine))
         self.assertEqual(vram.shared_device("cuda").tags()[0]["live_blocks"], 0)
 
+    def test_memory_of_a_stream_that_cannot_be_asked_is_not_used_again(self):
+        plain = vram._library.lib.plain
+        for refused in ("vram_queue_adopt", "vram_buffer_use"):
+            stream = self.queue.native if refused == "vram_queue_adopt" else 2
+            buffer = self.pool.buffer("4MiB", queue=self.queue)
+            where = buffer.address
+            with mock.patch.object(dlpack.lib, "plain",
+                                   lambda name: (lambda *_: -1) if name == refused else plain(name)):
+                capsule = buffer.__dlpack__(stream=stream)
+                buffer.close()
+                del capsule
+            self.assertNotIn(where, [self.pool.alloc("4MiB", self.queue) for _ in range(4)])
+
+    def test_foreign_memory_outlives_the_work_on_it(self):
+        mine = self.pool.buffer("64MiB", queue=self.queue)
+        other = vram.from_dlpack(mine, self.device.pool())
+        with self.device.queue() as side, self.device.queue() as reader:
+            for value in range(1, 9):
+                side.fill(other, value)
+            other.close()  # from here on the other library may use the memory again
+            found = bytes(reader.download(mine, nbytes=4, offset=(64 << 20) - 4).wait())
+        self.assertEqual(found, b"\x08" * 4)
+
     def test_a_buffer_over_foreign_device_memory(self):
         mine = self.pool.buffer(shape=(16,), dtype="uint8", queue=self.queue)
         mine.write(bytes(range(16)))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .pool import Pool
     from .queue import Queue
 
+_unfinished: list = []  # owners of memory that work may use for ever
 _LOCATIONS = {number: name for name, number in MEMORY.items()}
 _MAP_FLAGS = {"r": api.VRAM_MAP_READ, "w": api.VRAM_MAP_WRITE, "rw": api.VRAM_MAP_READ | api.VRAM_MAP_WRITE}
 
@@ -75,7 +76,7 @@ class Buffer(Handle):
     def _of(cls, value: Optional[int], pool: Any, scope: Any, queue: Any, kind: str, shape: Tuple[int, ...],
             dtype: DType, owner: Any = None) -> Buffer:
         buffer = cls.__new__(cls)
-        destroy = lib.vram_buffer_destroy if owner is None else _destroy_with(owner)
+        destroy = lib.vram_buffer_destroy if owner is None else _destroy_with(owner, kind == "device")
         buffer._begin(value, "buffer", destroy, scope if scope is not None else pool)
         buffer.pool, buffer.queue, buffer.kind, buffer.shape, buffer.dtype = pool, queue, kind, shape, dtype
         buffer._mapping = None
@@ -261,11 +262,20 @@ class Mapping:
         self.unmap()
 
 
-def _destroy_with(owner: Any) -> Any:
-    """Destroys a buffer over memory of another library, then lets go of it."""
+def _destroy_with(owner: Any, on_device: bool) -> Any:
+    """Destroys a buffer over memory of another library, then lets go of it: after the work that uses it, which the
+    other library does not know. Memory whose work does not end is kept. Copies of host memory are done when they return.
+    """
     kept = [owner]
 
     def destroy(value: int) -> None:
+        pointer = ctypes.c_void_p()
+        if on_device:  # a mapping first waits for all queues that use the buffer
+            status = lib.plain("vram_buffer_map")(value, 0, 0, api.VRAM_MAP_READ, None, pointer)
+            if status == 0:
+                lib.plain("vram_buffer_unmap")(value)
+            elif status in (api.VRAM_ERR_TIMEOUT, api.VRAM_ERR_CAPTURE):
+                _unfinished.extend(kept)
         try:
             lib.vram_buffer_destroy(value)
         finally:

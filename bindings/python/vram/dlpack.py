@@ -151,15 +151,19 @@ def _holder(memory: Any) -> Any:
 def _end_of_device(buffer: Buffer, stream: Any) -> Any:
     """Begins an export of device memory. At its end the consumer's stream is a user of the memory: keeps (1). The
     consumer may destroy a stream afterwards, and then nobody may ask it any more: its work is waited for. The default
-    stream stays, and nothing waits."""
-    value, device = buffer._node._value, buffer.pool.device._node._value
-    native = None if stream in (None, -1, 0, 1) else int(stream)
+    stream stays, and nothing waits; it comes after the per-thread default streams (2), of which the thread that
+    releases the tensor may have another. Where the stream cannot be asked any more, the memory is never used again."""
+    value, address, device = buffer._node._value, buffer.address, buffer.pool.device._node._value
+    native = None if stream in (None, -1, 0, 1, 2) else int(stream)
     begin = lib.plain("vram_queue_shared" if native is None else "vram_queue_adopt")
 
     def ended() -> None:
         queue = ctypes.c_void_p()
-        if begin(device, native, queue) == 0 and (native is None or lib.plain("vram_queue_end")(queue) != 0):
-            lib.plain("vram_buffer_use")(value, queue)
+        status = begin(device, native, queue)
+        if status == 0 and (native is None or lib.plain("vram_queue_end")(queue) != 0):
+            status = lib.plain("vram_buffer_use")(value, queue)
+        if status != 0:
+            lib.plain("vram_pin")(address)
     return buffer._node.export(ended)
 
 

@@ -162,9 +162,9 @@ fn late_work_of_another_queue_is_waited_for() {
         let late = unsafe { ffi::vram_queue_fill(other.raw(), addr, 0xDD, 1, 1 << 20) };
         assert_eq!(late, ffi::VRAM_OK);
         drop((block, buffer));
-        let next: Vec<_> =
+        let mut next: Vec<_> =
             (0..2).map(|_| w.pool.alloc(&w.queue, 1 << 20).expect("a block")).collect();
-        next.iter().for_each(|block| block.fill(0x11).expect("fill"));
+        next.iter_mut().for_each(|block| block.fill(0x11).expect("fill"));
         w.queue.wait().expect("wait");
         other.wait().expect("wait");
         for block in &next {

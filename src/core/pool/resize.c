@@ -19,7 +19,7 @@
  *  (3) A block has one home (block.h (5)). If that is not the caller's queue, memory that the
  *      caller's queue may still use is not taken.
  *  (4) The tail that a block loses is freed in stream order, after the work of the block's home and
- *      of all queues that use the block. If it had to wait for more (pins), it stays with the block.
+ *      of all queues that use the block. If it had to wait for more (pins), the block keeps it.
  */
 #include "core/cache/drain.h"
 #include "core/guard/block_lookup.h"
