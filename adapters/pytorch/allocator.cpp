@@ -334,8 +334,8 @@ void *Allocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
     if (stream == current.stream()) {
         return alloc(device, size, current);
     }
-    /* The default streams are 0, 1 and 2. */
-    bool lasting = reinterpret_cast<uintptr_t>(stream) <= 2 || heap(device).streams().knows(stream);
+    /* The device's default stream is 0 and 1; 2 is a thread's own, and ends with it. */
+    bool lasting = reinterpret_cast<uintptr_t>(stream) < 2 || heap(device).streams().knows(stream);
     return alloc(device, size, stream, lasting);
 }
 

@@ -239,8 +239,11 @@ void Heap::free(const Block &block) {
     vram_free(block.addr, block.queue);
 }
 
+/* One handle for a stream of each thread. */
+static void *const PER_THREAD = reinterpret_cast<void *>(uintptr_t(2));
+
 vram_status Heap::use(const Block &block, void *stream, bool lasting) {
-    if (block.stream == stream) {
+    if (block.stream == stream && stream != PER_THREAD) {
         return VRAM_OK;
     }
     lasting = lasting || streams_.knows(stream); /* another name of a stream of PyTorch's */

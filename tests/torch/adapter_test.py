@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 
 CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_observer", "mem_pool", "graph_memory",
          "hardened", "late_and_twice", "autoload", "children", "nobody_replaces_it", "wrong_extension", "inputs",
@@ -321,6 +322,18 @@ def external_streams():
         place = [torch.empty(4 << 20, dtype=torch.uint8, device="cuda").data_ptr() for _ in range(2)]
         ctypes.CDLL(None).fake_streams_renew()
         place.append(torch.empty(4 << 20, dtype=torch.uint8, device="cuda").data_ptr())
+    h.expect(place[0] == place[1] != place[2], str(place))
+    calls, place = torch._C, []
+
+    def on_own_default_stream():
+        place.append(calls._cuda_cudaCachingAllocator_raw_alloc(4 << 20, 2))
+        calls._cuda_cudaCachingAllocator_raw_delete(place[-1])
+
+    for call in (on_own_default_stream, on_own_default_stream):
+        call()
+    thread = threading.Thread(target=on_own_default_stream)
+    thread.start()
+    thread.join()
     h.expect(place[0] == place[1] != place[2], str(place))
     torch.cuda.empty_cache()
     h.expect(torch.cuda.memory_reserved() == 0, str(torch.cuda.memory_reserved()))

@@ -502,6 +502,15 @@ static void external_streams_are_not_touched() {
     world.heap->trim(PoolId(0, 0));
     CHECK(world.heap->reserved().bytes.current == 0 && world.allocated() == 0);
 
+    /* The default streams of threads have one handle and a number each. */
+    void *own = reinterpret_cast<void *>(uintptr_t(2));
+    CHECK(world.heap->alloc_external(100 * MIB, own, stream, &a) == VRAM_OK);
+    CHECK(world.heap->use(a, own, false) == VRAM_OK); /* perhaps of another thread */
+    world.free(a);
+    CHECK(world.heap->alloc_external(100 * MIB, own, stream, &b) == VRAM_OK && b.addr != a.addr);
+    world.free(b);
+    world.heap->trim(PoolId(0, 0));
+
     /* A capture on it has the graph's memory. */
     world.heap->pool_hold(GRAPH);
     CHECK(world.heap->route_begin(GRAPH, [](void *) { return true; }));
