@@ -21,12 +21,13 @@ def torch_imported():
         text = f"VRAM_TORCH={value}: {' '.join(str(error).split())}"
         if "require" in value:
             raise RuntimeError(text) from error
-        _say(f"vram.torch: {text}. This process uses PyTorch's own allocator")
+        say(f"vram.torch: {text}. This process uses PyTorch's own allocator")
 
 
-def _say(line):
+def say(line):
+    """A line on stderr, if there is one."""
     import sys
     try:
         sys.stderr.write(line + "\n")
     except Exception:
-        pass  # there is no stderr
+        pass

@@ -249,7 +249,7 @@ class Extensions(Case):
                          ({"moving": "on", "sharing": "off"}, "require,sharing=off"))
         adapter.enable()
         self.assertEqual(adapter._options["sharing"], "off")
-        with self.assertRaisesRegex(adapter.VramTorchError, "refused: moving=on, sharing=off, from enable.. or VRAM_TORCH"):
+        with self.assertRaisesRegex(adapter.VramTorchError, "refused: moving=on, sharing=off, from enable"):
             adapter.enable(moving="off")
         adapter.enable(sharing="on")
         self.assertEqual((adapter._options, os.environ["VRAM_TORCH"]), ({"moving": "on", "sharing": "on"}, "require"))
@@ -432,7 +432,7 @@ class Extensions(Case):
 
         with mock.patch.object(extension, "source_folders", return_value=folders), \
                 mock.patch.object(extension, "link_flags", return_value=[]), \
-                mock.patch.object(extension, "compile_all", counted):
+                mock.patch.object(extension, "compile_all", counted), mock.patch("sys.stderr", io.StringIO()) as errors:
             found = []
             threads = [threading.Thread(target=lambda: found.append(extension.compile_once(torch))) for _ in range(8)]
             for thread in threads:
@@ -440,6 +440,8 @@ class Extensions(Case):
             for thread in threads:
                 thread.join()
             self.assertEqual((len(count), len(found), len(set(found))), (1, 8, 1))
+            self.assertEqual(errors.getvalue().count("compiling the adapter for PyTorch 2.11: about half"), 1)
+            errors.close()  # as in a daemon: it compiles all the same
             self.assertEqual(extension.load(torch).vram_torch_abi(), extension.ABI)
             with open(path, "a", encoding="utf-8") as file:
                 file.write("int broken = ;\n")

@@ -76,13 +76,14 @@ def enable(moving: Optional[str] = None, fallback: bool = True, sharing: Optiona
     """Makes libvram PyTorch's CUDA allocator, for the rest of this process and in the processes that it starts, which
     find the options in VRAM_TORCH (vram.torch.environment).
 
-    Call it before the first CUDA tensor. A second call changes the options that it names; after the first allocation
-    that is a VramTorchError. What no call names is "on". moving="off" takes memory in whole segments of the driver that
-    never move or shrink in place, for programs whose libraries register memory (NCCL user buffers, RDMA); it needs more
-    memory, and sleep() is not available. The first call on a machine may compile the adapter for the installed PyTorch, which takes
-    about half a minute; later ones find it. Without a compiler, and if `fallback` is true, a smaller adapter is used
-    that has no statistics in torch.cuda (mode() says "plugin"). sharing="off" takes memory from the driver that other
-    processes cannot open: CUDA tensors cannot be sent with torch.multiprocessing then.
+    Call it before the first CUDA tensor. A second call changes the options that it names; after the first
+    allocation that is a VramTorchError. What no call names is "on". moving="off" takes memory in whole segments of
+    the driver that never move or shrink in place, for programs whose libraries register memory (NCCL user buffers,
+    RDMA); it needs more memory, and sleep() is not available. The first call on a machine may compile the adapter
+    for the installed PyTorch, which takes about half a minute; later ones find it. Without a compiler, and if
+    `fallback` is true, a smaller adapter is used that has no statistics in torch.cuda (mode() says "plugin").
+    sharing="off" takes memory from the driver that other processes cannot open: CUDA tensors cannot be sent with
+    torch.multiprocessing then.
     """
     global _library
     given = {name: value for name, value in (("moving", moving), ("sharing", sharing)) if value is not None}

@@ -20,7 +20,8 @@ def steps() -> Iterator[Tuple[str, str]]:
     yield f"TORCH_DEVICE_BACKEND_AUTOLOAD={autoload}", "" if autoload == "1" else (
         f"PyTorch loads no entry points, so that {environment.NAME} has no effect; call vram.torch.enable()")
     yield "entry point in the group torch.backends", "" if _has_entry_point() else (
-        f"there is none, so that {environment.NAME} has no effect: install the package, or put bindings/python on the path")
+        f"there is none, so that {environment.NAME} has no effect: install the package, or have bindings/python in "
+        "PYTHONPATH")
     wrong = ""
     try:
         adapter.enable(fallback=False)

@@ -24,8 +24,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", "..", "..", ".."))
 ABI = 3  # VRAM_TORCH_ABI of adapters/pytorch/control.h
 COMPILE_SECONDS = 600
-# What declares the class that the adapter implements. A nightly or a vendor's PyTorch may differ in them from the release
-# of its number.
+# What declares the class that the adapter implements. A nightly or a vendor's PyTorch may differ in them from the
+# release of its number.
 CLASS_HEADERS = ("c10/core/Allocator.h", "c10/core/CachingDeviceAllocator.h", "c10/cuda/CUDACachingAllocator.h")
 # As cmake/flags.cmake has it; every compiler that knows C++20 knows these. A C library that cannot check at level 3
 # does so at level 2.
@@ -201,8 +201,8 @@ def compile_once(torch: Any) -> str:
     with open(final + ".lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # ends with the process, whatever happens to it
         if not os.path.exists(final):
-            print(f"vram.torch: compiling the adapter for PyTorch {minor_version(torch)}: about half a minute, once",
-                  file=sys.stderr, flush=True)
+            from vram_autoload import say
+            say(f"vram.torch: compiling the adapter for PyTorch {minor_version(torch)}: about half a minute, once")
             _compile(torch, folders, compiler, final)
     return final
 
