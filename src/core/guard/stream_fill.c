@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream_fill.c: the option poison=stream, which shows work that uses memory too early or too late. */
+/* stream_fill.c: the option poison=stream, for work that uses memory too early or too late. */
 #include "core/guard/guard.h"
 
 #include "base/error.h"
