@@ -298,8 +298,8 @@ void vr_device_free_later(struct vr_device_object *device, void *memory);
 
 /* ------------------------- objects of the process; shared_device.c, shared_pool.c */
 
-/* Finds out whether there are cards; whether they may have registered memory by now, which stays so.
-   Without locks. network_card.c */
+/* Finds out whether there are cards; whether they may have registered memory by now, which stays
+   so. Without locks. network_card.c */
 void vr_network_cards_find(struct vr_device *device);
 bool vr_network_cards_register(struct vr_device *device);
 

@@ -388,6 +388,74 @@ static void recorded_streams_delay_a_free() {
     check_parts(*pool);
 }
 
+/* What a capture knows of its streams: where each is, and what each node waits for. */
+struct Captured {
+    uint64_t id = 7;
+    std::map<void *, std::vector<void *>> ends;
+    std::map<void *, std::vector<void *>> before;
+    std::vector<void *> asked;
+
+    static void *node(uintptr_t number) { return reinterpret_cast<void *>(number); }
+    CaptureGraph graph() {
+        return CaptureGraph{[this](void *stream, std::vector<void *> *nodes) -> uint64_t {
+                                asked.push_back(stream);
+                                const std::vector<void *> &own = ends[stream];
+                                nodes->insert(nodes->end(), own.begin(), own.end());
+                                return own.empty() ? 0 : id;
+                            },
+                            [this](void *at) { return before[at]; }};
+    }
+};
+
+static void graphs_order_uses() {
+    Captured now;
+    World world("memory=1G");
+    auto node = Captured::node;
+    void *first = world.streams[0], *second = world.streams[1], *third = world.streams[2];
+    SegmentSource source;
+    source.alloc = [&](uint64_t bytes, bool, uintptr_t *addr) {
+        vram_addr made = 0;
+        vram_status status = vram_alloc(world.heap->pool(), bytes, nullptr, &made);
+        *addr = static_cast<uintptr_t>(made);
+        return status;
+    };
+    source.free = [](uintptr_t addr, uint64_t, bool) { vram_free(addr, nullptr); };
+    source.queue_of = [](void *, vram_queue **) { return VRAM_ERR_CAPTURE; };
+    source.graph = now.graph();
+    PrivatePool pool(GRAPH, source);
+    auto make = [&](void *stream, bool lasting) {
+        uintptr_t addr = 0;
+        uint64_t held = 0;
+        CHECK(pool.alloc(1000, stream, true, &addr, &held, lasting) == VRAM_OK);
+        return addr;
+    };
+    now.ends = {{first, {node(1)}}, {second, {node(2)}}, {third, {node(3)}}};
+    uintptr_t used = make(first, true);
+    pool.use(used, second, true);
+    pool.use(used, third, true);
+    CHECK(!pool.free(used));
+    now.ends[first] = {node(4)};
+    now.before[node(4)] = {node(1), node(2)};
+    CHECK(make(first, true) != used); /* the third has not joined */
+    now.ends[second] = {node(5)};
+    now.before[node(5)] = {node(2), node(3), node(4)};
+    CHECK(make(second, true) != used); /* it is memory of the first */
+    now.ends[first] = {node(5)};
+    now.id = 8;
+    CHECK(make(first, true) != used); /* another capture, whose nodes have the same addresses */
+    now.id = 7;
+    CHECK(make(first, true) == used);
+    check_parts(pool);
+    pool.use(used, second, true);
+    now.ends[second].clear(); /* it takes part in no capture */
+    CHECK(!pool.free(used) && make(first, true) != used);
+    uintptr_t external = make(third, false);
+    pool.use(external, first, true);
+    now.asked.clear();
+    CHECK(!pool.free(external) && make(third, false) != external);
+    CHECK(now.asked.empty()); /* the stream may be gone */
+}
+
 /* A MemPool with an allocator of its own, one that gives its memory when there is no other, and one
    that does not split. */
 static void pools_have_sources_and_offers() {
@@ -762,6 +830,7 @@ int main() {
     captures_have_a_pool_of_their_own();
     checkpoints_come_back();
     recorded_streams_delay_a_free();
+    graphs_order_uses();
     pools_have_sources_and_offers();
     dead_graphs_give_way();
     external_streams_are_not_touched();

@@ -115,7 +115,8 @@ static void devices_are_described(void **state) {
     assert_false(info.alloc_max.known);
     assert_int_equal(info.caps, VRAM_CAP_VMM | VRAM_CAP_PINNED | VRAM_CAP_TRUE_ADDRESS |
                                     VRAM_CAP_MEMORY_INFO | VRAM_CAP_ADOPT | VRAM_CAP_ALIAS |
-                                    VRAM_CAP_MANAGED | VRAM_CAP_PEERS | VRAM_CAP_KERNELS);
+                                    VRAM_CAP_MANAGED | VRAM_CAP_PEERS | VRAM_CAP_KERNELS |
+                                    VRAM_CAP_RDMA);
     /* What is not there is known not to be. */
     uint32_t absent = VRAM_CAP_HOST_ACCESS | VRAM_CAP_SIMULATED | VRAM_CAP_HANDLES;
     assert_int_equal(info.caps_known & absent, absent);

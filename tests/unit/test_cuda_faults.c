@@ -68,7 +68,9 @@ static bool may_be_ignored(const char *call, vr_cu_result code) {
             return true;
         }
     }
-    return code == VR_CU_NOT_SUPPORTED && strcmp(call, "cuMemHostRegister") == 0;
+    bool create = strcmp(call, "cuMemCreate") == 0; /* then without what network cards need */
+    return (code == VR_CU_NOT_SUPPORTED && (create || strcmp(call, "cuMemHostRegister") == 0)) ||
+           (code == VR_CU_INVALID_VALUE && create);
 }
 
 static void check_answer(const struct holdings *held, const char *struck_call, vr_cu_result code) {

@@ -97,6 +97,8 @@ static bool may_pass(const struct driver_entry *entry, int code) {
         {"cuMemHostRegister", VR_CU_NOT_SUPPORTED},
         {"cuMemPrefetchAsync", VR_CU_NOT_SUPPORTED},
         {"hipMemPrefetchAsync", VR_CU_NOT_SUPPORTED},
+        {"cuMemCreate", VR_CU_INVALID_VALUE}, /* then without what network cards need */
+        {"cuMemCreate", VR_CU_NOT_SUPPORTED},
         {"cuMemcpy2DAsync", VR_CU_INVALID_VALUE}, /* the rows go one by one */
         {"hipMemcpy2DAsync", VR_CU_INVALID_VALUE},
         {"hipMemcpy2DAsync", 12}, /* hipErrorInvalidPitchValue */
