@@ -135,6 +135,11 @@ class Allocator final : public cca::CUDAAllocator {
         return true;
     }
 #endif
+#if VRAM_TORCH_CONTEXT_OF_POINTER
+    std::shared_ptr<GatheredContext> getContextForPointer(const void *pointer) override {
+        return history_.context_of(reinterpret_cast<uintptr_t>(pointer));
+    }
+#endif
     void attachOutOfMemoryObserver(cca::OutOfMemoryObserver observer) override;
     void attachAllocatorTraceTracker(AllocatorTraceTracker tracker) override;
 #if VRAM_TORCH_REJECTION_OBSERVER

@@ -137,6 +137,8 @@ int vram_torch_enable(int moving, int sharing) {
         /* Not owned: the allocator outlives everything. Throws if PyTorch's own is in use. */
         std::shared_ptr<cca::CUDAAllocator> shared(&allocator, [](cca::CUDAAllocator *) {});
         torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(shared);
+        /* torch.accelerator asks the table of allocators by type, where PyTorch's own is. */
+        c10::SetAllocator(c10::DeviceType::CUDA, &allocator, 1);
         return 0;
     });
 }

@@ -19,7 +19,7 @@ CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_obser
          "raw_allocations", "accumulated", "blocks_of_threads", "graph_pool_of_a_thread",
          "deleters_after_a_checkpoint", "allocator_that_dies_first", "pool_without_splits", "limit_and_settings",
          "summary_and_report", "graph_statistics", "two_devices", "no_gpu", "old_drivers", "two_libraries",
-         "documented", "main_module")
+         "documented", "accelerator", "main_module")
 
 
 # ------------------------------------------------------------------------------------- cases
@@ -342,6 +342,25 @@ def documented():
     missing = [name for name in torch.cuda.memory.__all__ if name not in words]
     h.expect(not missing, f"docs/pytorch.md does not name {missing}")
     return f"{len(torch.cuda.memory.__all__)} names"
+
+
+def accelerator():
+    """torch.accelerator's memory is that of vram.torch, not of PyTorch's own allocator."""
+    h = items()
+    torch, vt = h.start()
+    x = torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
+    own, cuda = torch.accelerator.memory_stats(), torch.cuda.memory_stats()
+    h.expect(own and own["allocated_bytes.all.current"] == 3 << 20, str(own)[:90])
+    h.expect(all(cuda[name] == own[name] for name in set(own) & set(cuda)), "as torch.cuda has it")
+    for name in ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved"):
+        h.expect(getattr(torch.accelerator, name)() == getattr(torch.cuda, name)() > 0, name)
+    del x
+    torch.accelerator.reset_peak_memory_stats()
+    torch.accelerator.empty_cache()
+    h.expect(torch.accelerator.max_memory_allocated() == 0 == torch.cuda.memory_reserved(), "reset, and emptied")
+    if hasattr(torch.accelerator, "get_memory_info"):
+        h.expect(torch.accelerator.get_memory_info() == torch.cuda.mem_get_info(), "free and total")
+    return f"{len(own)} keys"
 
 
 def main_module():
