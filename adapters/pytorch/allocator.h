@@ -161,6 +161,8 @@ class Allocator final : public cca::CUDAAllocator {
     History &history() {
         return history_;
     }
+    /* Bytes that stay free on every device. */
+    vram_status margin_set(uint64_t bytes);
 
   private:
     void *alloc(int device, size_t size, const c10::cuda::CUDAStream &stream);
@@ -181,6 +183,7 @@ class Allocator final : public cca::CUDAAllocator {
     std::mutex mutex_; /* of making heaps, and of the observers */
     std::atomic<Heap *> heaps_[DEVICES_MAX] = {};
     std::atomic<int> device_count_{0};
+    uint64_t margin_ = 0; /* of heaps to be made; under mutex_ */
     std::atomic<bool> enabled_{true};
     History history_;
     std::vector<cca::OutOfMemoryObserver> observers_;

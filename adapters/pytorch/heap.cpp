@@ -32,7 +32,8 @@ vram_status Heap::limits_apply() {
     vram_limits limits = {};
     limits.size = sizeof limits;
     limits.fraction = 1;
-    limits.min_free_bytes = 1;
+    uint64_t margin = margin_.load();
+    limits.min_free_bytes = margin != 0 ? margin : 1;
     limits.hard_bytes = VRAM_LIMIT_NONE;
     limits.cpu_fallback = VRAM_SWITCH_OFF;
     double fraction = fraction_.load();
@@ -66,6 +67,11 @@ vram_status Heap::open() {
         memory.size = sizeof memory;
         if (vram_memory_info_get(device_, &memory) == VRAM_OK && memory.total_bytes.known) {
             total_bytes_ = memory.total_bytes.value;
+        }
+        vram_device_info info = {};
+        info.size = sizeof info;
+        if (vram_device_describe(device_, &info) == VRAM_OK && info.vmm_granule.known) {
+            granule_ = info.vmm_granule.value;
         }
         status = limits_apply();
     }
@@ -110,7 +116,8 @@ Heap::~Heap() {
 
 /* ------------------------------------------------------------------ allocation */
 
-vram_status Heap::alloc_pool(uint64_t size, vram_queue *queue, const char *tag, uintptr_t *addr) {
+vram_status Heap::alloc_pool(uint64_t size, vram_queue *queue, const char *tag, uintptr_t *addr,
+                             uint64_t alignment) {
     vram_addr made = 0;
     vram_status status;
     if (tag == nullptr) {
@@ -119,6 +126,7 @@ vram_status Heap::alloc_pool(uint64_t size, vram_queue *queue, const char *tag, 
         vram_alloc_options options = {};
         options.size = sizeof options;
         options.tag = tag;
+        options.alignment = alignment;
         status = vram_alloc_with(pool_, size, queue, &options, &made);
     }
     if (status == VRAM_OK) {
@@ -301,9 +309,7 @@ uint64_t Heap::release_private(PoolId id) {
     if (!any && blocks.empty()) {
         return 0;
     }
-    if (options_.synchronize) {
-        options_.synchronize();
-    }
+    wait_for_device();
     settle_streams();
     for (const Block &block : blocks) {
         vram_free(block.addr, block.queue);
@@ -338,18 +344,28 @@ uint64_t Heap::trim(PoolId id) {
 /* The pool waits for the queues that it knows. A program's kernels may run on streams on which
    nothing was ever allocated. */
 vram_status Heap::sleep(const vram_sleep_options &options) {
+    wait_for_device();
+    return vram_pool_sleep(pool_, &options);
+}
+
+void Heap::wait_for_device() {
     if (options_.synchronize) {
         options_.synchronize();
     }
-    return vram_pool_sleep(pool_, &options);
 }
 
 /* ---------------------------------------------------------------- private pools */
 
+vram_status Heap::alloc_segment(uint64_t bytes, uintptr_t *addr) {
+    const char *tag = options_.segment_tag ? options_.segment_tag() : nullptr;
+    return tag == nullptr ? alloc_pool(bytes, nullptr, PRIVATE_TAG, addr)
+                          : alloc_pool(bytes, nullptr, tag, addr, granule_);
+}
+
 SegmentSource Heap::own_source() {
     SegmentSource source;
     source.alloc = [this](uint64_t bytes, bool, uintptr_t *addr) {
-        return alloc_pool(bytes, nullptr, PRIVATE_TAG, addr);
+        return alloc_segment(bytes, addr);
     };
     source.free = [this](uintptr_t addr, uint64_t, bool) {
         if (options_.releasing) {
@@ -547,6 +563,11 @@ vram_status Heap::restore(const Checkpoint &checkpoint, Restored *restored) {
 
 vram_status Heap::fraction_set(double fraction) {
     fraction_.store(fraction);
+    return limits_apply();
+}
+
+vram_status Heap::margin_set(uint64_t bytes) {
+    margin_.store(bytes);
     return limits_apply();
 }
 

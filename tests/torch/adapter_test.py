@@ -11,9 +11,11 @@ import subprocess
 import sys
 import tempfile
 
+SAVER = ("saver", "saver_backups", "saver_frees", "saver_files", "saver_graph", "saver_settings", "saver_stand_in",
+         "saver_devices")  # saver_cases.py
 CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_observer", "mem_pool", "graph_memory",
          "hardened", "late_and_twice", "nobody_replaces_it", "wrong_extension", "inputs", "external_streams",
-         "expandable", "fork", "tags_here", "sleep_here", "saver", "sending",
+         "expandable", "fork", "tags_here", "sleep_here", *SAVER, "sending",
          "sending_lifetime", "sending_off", "sending_in_namespaces", "nested_pools",
          "pools_of_threads", "pools_share_the_limit", "settings", "history_stacks", "fuzz", "vllm_backend",
          "raw_allocations", "accumulated", "blocks_of_threads", "graph_pool_of_a_thread",
@@ -211,34 +213,6 @@ def sleep_here():
     return "asleep and awake"
 
 
-def saver():
-    """torch_memory_saver's interface."""
-    h = items()
-    torch, vt = h.start()
-    from vram.torch.memory_saver import torch_memory_saver as saver
-    with saver.region("weights", enable_cpu_backup=True):
-        w = torch.empty(64 << 20, device="cuda", dtype=torch.uint8)
-        with saver.disable():
-            other = torch.empty(32 << 20, device="cuda", dtype=torch.uint8)
-    with saver.region("cache"):
-        c = torch.empty(64 << 20, device="cuda", dtype=torch.uint8)
-    addresses, before = (w.data_ptr(), c.data_ptr()), torch.cuda.memory_reserved()
-    saver.pause("weights")
-    saver.pause()  # what is not asleep yet
-    h.expect(torch.cuda.memory_reserved() <= before - (120 << 20), f"{torch.cuda.memory_reserved()} of {before}")
-    saver.resume("cache")
-    saver.resume()
-    h.expect((w.data_ptr(), c.data_ptr()) == addresses and torch.cuda.memory_reserved() >= before, "awake")
-    h.raises(vt.VramTorchError, lambda: saver.pause("nobody"))
-    h.raises(ValueError, lambda: saver.region("weights").__enter__(), "enable_cpu_backup")
-    captured = torch.cuda.CUDAGraph()
-    with saver.cuda_graph(captured):
-        x = torch.empty(10, device="cuda")
-    del w, c, other, x, captured
-    saver.pause()  # nothing is left
-    return saver.hook_mode
-
-
 PLAIN = """
 import torch, vram.torch
 vram.torch.enable()
@@ -408,7 +382,7 @@ def main():
         values.setdefault("LIBVRAM_TORCH_CACHE", cache)
         values.setdefault("LIBVRAM_COMMAND", os.path.join(os.path.dirname(libvram), "vram"))
         for name in sys.argv[5:] or CASES:
-            values["FAKE_CUDA_DEVICES"] = "2" if name == "two_devices" else "1"
+            values["FAKE_CUDA_DEVICES"] = "2" if name.endswith("devices") else "1"
             done = subprocess.run([sys.executable, os.path.abspath(__file__), "--case", name], env=values, check=False,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             lines = done.stdout.decode(errors="replace").strip().splitlines() or [""]
@@ -421,7 +395,11 @@ def main():
 
 def case(name):
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    call = globals().get(name) or items().ITEMS[name].call
+    if name in SAVER:
+        import saver_cases
+        call = getattr(saver_cases, name)
+    else:
+        call = globals().get(name) or items().ITEMS[name].call
     said = call()
     if said is not None:
         print(f"ok: {said}")

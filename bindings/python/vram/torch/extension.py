@@ -21,7 +21,7 @@ from typing import Any, List, Optional
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", "..", "..", ".."))
-ABI = 2  # VRAM_TORCH_ABI of adapters/pytorch/control.h
+ABI = 3  # VRAM_TORCH_ABI of adapters/pytorch/control.h
 COMPILE_SECONDS = 600
 # As cmake/flags.cmake has it; every compiler that knows C++20 knows these. A C library that cannot check at level 3
 # does so at level 2.
