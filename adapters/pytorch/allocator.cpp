@@ -2,6 +2,7 @@
 #include "allocator.h"
 
 #include <cstdlib>
+#include <cstring>
 
 #include <dlfcn.h>
 
@@ -73,6 +74,15 @@ static void synchronize_device(int device) {
     }
 }
 
+static const char SAVER_PREFIX[] = "memory_saver/"; /* of tags of vram.torch.memory_saver */
+
+/* Other tags are those of tensors, and one segment has tensors of several. */
+static const char *segment_tag() {
+    const char *tag = current_tag();
+    bool saved = tag != nullptr && std::strncmp(tag, SAVER_PREFIX, std::strlen(SAVER_PREFIX)) == 0;
+    return saved ? tag : nullptr;
+}
+
 /* With mutex_ held. PYTORCH_NO_CUDA_MEMORY_CACHING means for PyTorch what VRAM_POOL=off does here.
  */
 Heap *Allocator::make_heap(int device) {
@@ -86,6 +96,7 @@ Heap *Allocator::make_heap(int device) {
     heap_options.moving = moving_;
     heap_options.synchronize = [device] { synchronize_device(device); };
     heap_options.reclaim = run_free_callbacks;
+    heap_options.segment_tag = segment_tag;
     heap_options.releasing = [this, device](PoolId pool, uintptr_t segment, uint64_t bytes) {
         if (history_.active()) {
             history_.segment_freed(device, segment, bytes, pool);
@@ -105,7 +116,21 @@ Heap *Allocator::make_heap(int device) {
     if (fraction < 1 && heap->fraction_set(fraction) != VRAM_OK) {
         throw_error("cannot set the memory fraction");
     }
+    if (margin_ != 0 && heap->margin_set(margin_) != VRAM_OK) {
+        throw_error("cannot set the margin");
+    }
     return heap.release();
+}
+
+vram_status Allocator::margin_set(uint64_t bytes) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    margin_ = bytes;
+    vram_status status = VRAM_OK;
+    for (int device = 0; device < DEVICES_MAX && status == VRAM_OK; device++) {
+        Heap *heap = heap_if_made(device);
+        status = heap == nullptr ? VRAM_OK : heap->margin_set(bytes);
+    }
+    return status;
 }
 
 Heap &Allocator::heap(int device) {

@@ -136,6 +136,11 @@ class Allocator final : public cca::CUDAAllocator {
         return true;
     }
 #endif
+#if VRAM_TORCH_CONTEXT_OF_POINTER
+    std::shared_ptr<GatheredContext> getContextForPointer(const void *pointer) override {
+        return history_.context_of(reinterpret_cast<uintptr_t>(pointer));
+    }
+#endif
     void attachOutOfMemoryObserver(cca::OutOfMemoryObserver observer) override;
     void attachAllocatorTraceTracker(AllocatorTraceTracker tracker) override;
 #if VRAM_TORCH_REJECTION_OBSERVER
@@ -157,6 +162,8 @@ class Allocator final : public cca::CUDAAllocator {
     History &history() {
         return history_;
     }
+    /* Bytes that stay free on every device. */
+    vram_status margin_set(uint64_t bytes);
 
   private:
     void *alloc(int device, size_t size, const c10::cuda::CUDAStream &stream);
@@ -179,6 +186,7 @@ class Allocator final : public cca::CUDAAllocator {
     bool sharing_ = true; /* other processes may open it */
     std::atomic<Heap *> heaps_[DEVICES_MAX] = {};
     std::atomic<int> device_count_{0};
+    uint64_t margin_ = 0; /* of heaps to be made; under mutex_ */
     std::atomic<bool> enabled_{true};
     History history_;
     std::vector<cca::OutOfMemoryObserver> observers_;

@@ -6,6 +6,8 @@
 
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
+#include <vram/pinned.h>
+#include <vram/transfer.h>
 
 #include "allocator.h"
 
@@ -19,15 +21,18 @@ static std::string &error_text() {
     return text;
 }
 
-static int fail_with(const std::string &text) {
+static const int FAILED = -1000; /* no vram_status */
+
+static int fail_with(const std::string &text, int status = FAILED) {
     error_text() = text;
-    return -1;
+    return status;
 }
 
 static int fail_status(const char *what) {
     const vram_error *error = vram_error_get();
     return fail_with(std::string(what) + ": " + error->text + " (" +
-                     vram_status_name(error->status) + ")");
+                         vram_status_name(error->status) + ")",
+                     error->status);
 }
 
 /* Runs `call`, which returns a status of this interface; exceptions become a text. */
@@ -57,6 +62,7 @@ struct TagInfo : public c10::DebugInfoBase {
 
 static const c10::DebugInfoKind TAG_KIND = c10::DebugInfoKind::TEST_INFO_2;
 static std::atomic<bool> tags_used{false}; /* ever: programs without tags pay one load */
+static std::atomic<const char *> default_tag{nullptr};
 
 namespace vram_torch {
 
@@ -65,7 +71,7 @@ const char *current_tag() {
         return nullptr;
     }
     auto *info = dynamic_cast<TagInfo *>(c10::ThreadLocalDebugInfo::get(TAG_KIND));
-    return info == nullptr || info->tag.empty() ? nullptr : info->tag.c_str();
+    return info == nullptr ? default_tag.load() : info->tag.c_str();
 }
 
 } // namespace vram_torch
@@ -90,6 +96,15 @@ int vram_torch_tag_pop(void) {
     });
 }
 
+/* Another thread may just have read the one before: it stays. */
+int vram_torch_tag_default(const char *tag) {
+    return guarded([=] {
+        default_tag.store(tag == nullptr ? nullptr : (new std::string(tag))->c_str());
+        tags_used.store(true);
+        return 0;
+    });
+}
+
 int vram_torch_tag_quota(int device, const char *tag, uint64_t soft_bytes, uint64_t hard_bytes) {
     return guarded([=] {
         vram_status status =
@@ -109,6 +124,124 @@ int vram_torch_tag_bytes(int device, const char *tag, uint64_t *used, uint64_t *
         *used = info.used_bytes;
         *peak = info.peak_bytes;
         return 0;
+    });
+}
+
+/* On a stream of PyTorch's: an error of the question is none of the program's. */
+static bool is_captured(void *stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    return status != cudaStreamCaptureStatusNone;
+}
+
+/* A capture does not survive that somebody waits for the device. */
+static bool is_capturing(Heap &heap) {
+    for (void *stream : heap.route_streams()) {
+        if (stream != nullptr && is_captured(stream)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char CAPTURING[] =
+    "a graph is being captured; end the capture first (VRAM_ERR_CAPTURE)";
+
+/* ------------------------------------------------------------- contents of a tag */
+
+/* Segments of private pools are blocks of the device's pool too; those of other allocators are
+   not. */
+static std::vector<vram_torch_range> tag_ranges(Heap &heap, const char *tag) {
+    std::vector<vram_torch_range> ranges;
+    std::vector<uintptr_t> starts;
+    for (const Block &block : Heap::table().blocks(heap.ordinal())) {
+        if (block.source == Source::POOL) {
+            starts.push_back(block.addr);
+        }
+    }
+    for (const auto &pool : heap.pools()) {
+        for (const SegmentInfo &segment : pool->segments()) {
+            starts.push_back(segment.addr);
+        }
+    }
+    for (uintptr_t start : starts) {
+        vram_block_info info = {};
+        info.size = sizeof info;
+        if (vram_block_info_get(start, &info) == VRAM_OK && info.tag != nullptr &&
+            std::strcmp(info.tag, tag) == 0) {
+            ranges.push_back({start, info.requested_bytes, 0});
+        }
+    }
+    return ranges;
+}
+
+int vram_torch_tag_ranges(int device, const char *tag, vram_torch_range *ranges, int most) {
+    return guarded([=] {
+        std::vector<vram_torch_range> all = tag_ranges(Allocator::get().heap(device), tag);
+        for (size_t i = 0; i < all.size() && i < static_cast<size_t>(most); i++) {
+            ranges[i] = all[i];
+        }
+        return static_cast<int>(all.size());
+    });
+}
+
+static vram_status copy_ranges(vram_queue *queue, const vram_torch_range *ranges, int count,
+                               bool to_host) {
+    vram_status status = VRAM_OK;
+    for (int i = 0; i < count && status == VRAM_OK; i++) {
+        void *host = reinterpret_cast<void *>(static_cast<uintptr_t>(ranges[i].host));
+        status = to_host ? vram_transfer_download(queue, host, ranges[i].addr, ranges[i].bytes,
+                                                  nullptr, nullptr)
+                         : vram_transfer_upload(queue, ranges[i].addr, host, ranges[i].bytes,
+                                                nullptr, nullptr);
+    }
+    /* Also after a failure: nothing may write to the host's memory any more. */
+    vram_error error = *vram_error_get();
+    vram_status waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    if (status != VRAM_OK) {
+        vram_error_set(&error);
+    }
+    return status != VRAM_OK ? status : waited;
+}
+
+int vram_torch_copy(int device, const vram_torch_range *ranges, int count, int to_host) {
+    return guarded([=] {
+        Heap &heap = Allocator::get().heap(device);
+        vram_queue *queue = nullptr;
+        if (is_capturing(heap) || !heap.wait_for_device()) {
+            return fail_with(std::string("cannot copy contents: ") + CAPTURING, VRAM_ERR_CAPTURE);
+        }
+        vram_status status = vram_queue_create(heap.device(), nullptr, &queue);
+        if (status == VRAM_OK) {
+            status = copy_ranges(queue, ranges, count, to_host != 0);
+            vram_error error = *vram_error_get();
+            vram_queue_destroy(queue);
+            vram_error_set(&error);
+        }
+        return status == VRAM_OK ? 0 : fail_status("cannot copy contents");
+    });
+}
+
+int vram_torch_host_lock(int device, void *memory, uint64_t bytes, int lock) {
+    return guarded([=] {
+        vram_device *there = Allocator::get().heap(device).device();
+        vram_status status = VRAM_OK;
+        if (lock != 0) {
+            status = vram_pinned_begin(there, memory, bytes);
+        } else if ((status = vram_pinned_end(there, memory, bytes)) == VRAM_OK) {
+            status = vram_pinned_forget(there, memory, bytes);
+        }
+        return status == VRAM_OK ? 0 : fail_status("cannot page-lock host memory");
+    });
+}
+
+int vram_torch_margin(uint64_t bytes) {
+    return guarded([=] {
+        vram_status status = Allocator::get().margin_set(bytes);
+        return status == VRAM_OK ? 0 : fail_status("cannot set the margin");
     });
 }
 
@@ -145,6 +278,8 @@ int vram_torch_enable(int moving, int sharing) {
         /* Not owned: the allocator outlives everything. Throws if PyTorch's own is in use. */
         std::shared_ptr<cca::CUDAAllocator> shared(&allocator, [](cca::CUDAAllocator *) {});
         torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(shared);
+        /* torch.accelerator asks the table of allocators by type, where PyTorch's own is. */
+        c10::SetAllocator(c10::DeviceType::CUDA, &allocator, 1);
         allocator_before.store(before);
         return 0;
     });
@@ -157,6 +292,7 @@ int vram_torch_disable(void) {
             return fail_with("PyTorch does not use this allocator, or has memory from it");
         }
         cca::allocator.store(allocator_before.load());
+        c10::SetAllocator(c10::DeviceType::CUDA, allocator_before.load(), 1);
         return 0;
     });
 }
@@ -167,15 +303,11 @@ int vram_torch_enabled(void) {
 
 /* --------------------------------------------------------------- sleep and reports */
 
-/* A capture does not survive that somebody waits for the device. */
 int vram_torch_sleep(int device, const char *tag, int keep) {
     return guarded([=] {
         Heap &heap = Allocator::get().heap(device);
-        for (void *stream : heap.route_streams()) {
-            if (stream != nullptr && is_captured(stream)) {
-                return fail_with("cannot sleep: a graph is being captured; end the capture first "
-                                 "(VRAM_ERR_CAPTURE)");
-            }
+        if (is_capturing(heap)) {
+            return fail_with(std::string("cannot sleep: ") + CAPTURING, VRAM_ERR_CAPTURE);
         }
         vram_sleep_options options = {};
         options.size = sizeof options;

@@ -29,7 +29,8 @@ vram_status Heap::limits_apply() {
     vram_limits limits = {};
     limits.size = sizeof limits;
     limits.fraction = 1;
-    limits.min_free_bytes = 1;
+    uint64_t margin = margin_.load();
+    limits.min_free_bytes = margin != 0 ? margin : 1;
     limits.hard_bytes = VRAM_LIMIT_NONE;
     limits.cpu_fallback = VRAM_SWITCH_OFF;
     double fraction = fraction_.load();
@@ -63,6 +64,11 @@ vram_status Heap::open() {
         memory.size = sizeof memory;
         if (vram_memory_info_get(device_, &memory) == VRAM_OK && memory.total_bytes.known) {
             total_bytes_ = memory.total_bytes.value;
+        }
+        vram_device_info info = {};
+        info.size = sizeof info;
+        if (vram_device_describe(device_, &info) == VRAM_OK && info.vmm_granule.known) {
+            granule_ = info.vmm_granule.value;
         }
         status = limits_apply();
     }
@@ -107,7 +113,8 @@ Heap::~Heap() {
 
 /* ------------------------------------------------------------------ allocation */
 
-vram_status Heap::alloc_pool(uint64_t size, vram_queue *queue, const char *tag, uintptr_t *addr) {
+vram_status Heap::alloc_pool(uint64_t size, vram_queue *queue, const char *tag, uintptr_t *addr,
+                             uint64_t alignment) {
     vram_addr made = 0;
     vram_status status;
     if (tag == nullptr) {
@@ -116,6 +123,7 @@ vram_status Heap::alloc_pool(uint64_t size, vram_queue *queue, const char *tag, 
         vram_alloc_options options = {};
         options.size = sizeof options;
         options.tag = tag;
+        options.alignment = alignment;
         status = vram_alloc_with(pool_, size, queue, &options, &made);
     }
     if (status == VRAM_OK) {
@@ -307,13 +315,10 @@ uint64_t Heap::release_private(PoolId id) {
     if (!any && blocks.empty()) {
         return 0;
     }
-    if (!settle_streams()) {
+    if (!wait_for_device()) {
         std::lock_guard<std::mutex> guard(external_mutex_);
         until_idle_.insert(until_idle_.end(), blocks.begin(), blocks.end());
         return 0;
-    }
-    if (options_.synchronize) {
-        options_.synchronize();
     }
     for (const Block &block : blocks) {
         vram_free(block.addr, block.queue);
@@ -348,10 +353,18 @@ uint64_t Heap::trim(PoolId id) {
 /* The pool waits for the queues that it knows. A program's kernels may run on streams on which
    nothing was ever allocated. */
 vram_status Heap::sleep(const vram_sleep_options &options) {
-    if (options_.synchronize && settle_streams()) {
+    (void)wait_for_device();
+    return vram_pool_sleep(pool_, &options); /* says so if a stream is captured */
+}
+
+bool Heap::wait_for_device() {
+    if (!settle_streams()) {
+        return false;
+    }
+    if (options_.synchronize) {
         options_.synchronize();
     }
-    return vram_pool_sleep(pool_, &options); /* says so if a stream is captured */
+    return true;
 }
 
 /* ---------------------------------------------------------------- private pools */
@@ -476,6 +489,11 @@ vram_status Heap::restore(const Checkpoint &checkpoint, Restored *restored) {
 
 vram_status Heap::fraction_set(double fraction) {
     fraction_.store(fraction);
+    return limits_apply();
+}
+
+vram_status Heap::margin_set(uint64_t bytes) {
+    margin_.store(bytes);
     return limits_apply();
 }
 

@@ -41,6 +41,9 @@ struct HeapOptions {
     std::function<void()> synchronize;
     /* Asked, with no lock held, when memory is short: frees what it can, returns whether it did. */
     std::function<bool()> reclaim;
+    /* The tag of a segment that the calling thread's private pool needs now; NULL: none of the
+       program's. A segment with a tag has granules of its own, so that it can sleep alone. */
+    std::function<const char *()> segment_tag;
     /* Told, with locks held, before a segment of a private pool goes back to where it came from. If
        it throws, the segment stays. */
     std::function<void(PoolId pool, uintptr_t segment, uint64_t bytes)> releasing;
@@ -90,6 +93,9 @@ class Heap {
     /* Waits until the device is idle, also for streams that never allocated, and puts the pool to
        sleep. Not during a capture. */
     vram_status sleep(const vram_sleep_options &options);
+    /* Waits until the device is idle. False, without a wait for the device, while a stream that is
+       known here is captured. */
+    bool wait_for_device();
 
     /* Gives free memory back to the driver; of one private pool if `id` is not {0, 0}. Returns how
        many bytes that was. */
@@ -123,6 +129,8 @@ class Heap {
 
     vram_status fraction_set(double fraction);
     double fraction() const { return fraction_.load(); }
+    /* Bytes that stay free on the device; 0: none. */
+    vram_status margin_set(uint64_t bytes);
     Statistics &statistics() { return statistics_; }
     Reserved reserved();
     void reset_peaks();
@@ -147,7 +155,9 @@ class Heap {
     vram_status open();
     vram_status limits_apply();
     PrivatePool *route_of(void *stream);
-    vram_status alloc_pool(uint64_t size, vram_queue *queue, const char *tag, uintptr_t *addr);
+    vram_status alloc_pool(uint64_t size, vram_queue *queue, const char *tag, uintptr_t *addr,
+                           uint64_t alignment = 0);
+    vram_status alloc_segment(uint64_t bytes, uintptr_t *addr);
     vram_status alloc_after_release(uint64_t size, void *stream, const char *tag, Block *block);
     vram_status alloc_private(PrivatePool *owner, uint64_t size, void *stream, void *id, bool grow,
                               Block *block, bool lasting = true);
@@ -169,8 +179,10 @@ class Heap {
     vram_pool *pool_ = nullptr;
     bool owns_pool_ = false;
     uint64_t total_bytes_ = 0; /* of the device; 0: unknown */
+    uint64_t granule_ = 0;     /* of the device's physical memory; 0: unknown */
     uint64_t reclaim_id_ = 0;
     std::atomic<double> fraction_{1.0};
+    std::atomic<uint64_t> margin_{0}; /* bytes */
     StreamTable streams_;
     Statistics statistics_;
 

@@ -10,10 +10,16 @@ namespace vram_torch {
 
 static const char PRIVATE_TAG[] = "pytorch-pools"; /* of segments of private pools */
 
+vram_status Heap::alloc_segment(uint64_t bytes, uintptr_t *addr) {
+    const char *tag = options_.segment_tag ? options_.segment_tag() : nullptr;
+    return tag == nullptr ? alloc_pool(bytes, nullptr, PRIVATE_TAG, addr)
+                          : alloc_pool(bytes, nullptr, tag, addr, granule_);
+}
+
 SegmentSource Heap::own_source() {
     SegmentSource source;
     source.alloc = [this](uint64_t bytes, bool, uintptr_t *addr) {
-        vram_status status = alloc_pool(bytes, nullptr, PRIVATE_TAG, addr);
+        vram_status status = alloc_segment(bytes, addr);
         if (status == VRAM_OK) {
             segment_pin(*addr);
         }

@@ -57,9 +57,10 @@ using StreamField = decltype(TorchSegmentInfo::stream);
 #define VRAM_TORCH_USER_METADATA (TORCH_VERSION_MINOR >= 10)
 #define VRAM_TORCH_SEGMENT_SIZES (TORCH_VERSION_MINOR >= 10)
 
-/* 2.12 and 2.14; other later additions have defaults that fit. */
+/* 2.12, 2.13 and 2.14; other later additions have defaults that fit. */
 #define VRAM_TORCH_ANNOTATES          (TORCH_VERSION_MINOR >= 14)
 #define VRAM_TORCH_REJECTION_OBSERVER (TORCH_VERSION_MINOR >= 12)
+#define VRAM_TORCH_CONTEXT_OF_POINTER (TORCH_VERSION_MINOR >= 13)
 
 /* 2.11: settings of PYTORCH_ALLOC_CONF that are followed here. Before, they are ignored. */
 inline double configured_fraction() {

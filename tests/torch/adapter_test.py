@@ -12,15 +12,17 @@ import sys
 import tempfile
 import threading
 
+SAVER = ("saver", "saver_backups", "saver_frees", "saver_files", "saver_graph", "saver_settings", "saver_stand_in",
+         "saver_devices")  # saver_cases.py
 CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_observer", "mem_pool", "graph_memory",
          "hardened", "late_and_twice", "autoload", "children", "nobody_replaces_it", "wrong_extension", "inputs",
-         "external_streams", "captures_elsewhere", "expandable", "fork", "tags_here", "sleep_here", "saver", "sending",
+         "external_streams", "captures_elsewhere", "expandable", "fork", "tags_here", "sleep_here", *SAVER, "sending",
          "sending_lifetime", "sending_off", "sending_in_namespaces", "nested_pools",
          "pools_of_threads", "pools_share_the_limit", "settings", "history_stacks", "fuzz", "vllm_backend",
          "raw_allocations", "accumulated", "blocks_of_threads", "graph_pool_of_a_thread",
          "deleters_after_a_checkpoint", "allocator_that_dies_first", "pool_without_splits", "limit_and_settings",
          "summary_and_report", "graph_statistics", "two_devices", "no_gpu", "old_drivers", "two_libraries",
-         "documented", "main_module", "stacks_stay", "reuse_in_a_capture", "segments",
+         "documented", "accelerator", "main_module", "stacks_stay", "reuse_in_a_capture", "segments",
          "nccl_segments", "nccl_hook")
 
 
@@ -456,34 +458,6 @@ def sleep_here():
     return "asleep and awake"
 
 
-def saver():
-    """torch_memory_saver's interface."""
-    h = items()
-    torch, vt = h.start()
-    from vram.torch.memory_saver import torch_memory_saver as saver
-    with saver.region("weights", enable_cpu_backup=True):
-        w = torch.empty(64 << 20, device="cuda", dtype=torch.uint8)
-        with saver.disable():
-            other = torch.empty(32 << 20, device="cuda", dtype=torch.uint8)
-    with saver.region("cache"):
-        c = torch.empty(64 << 20, device="cuda", dtype=torch.uint8)
-    addresses, before = (w.data_ptr(), c.data_ptr()), torch.cuda.memory_reserved()
-    saver.pause("weights")
-    saver.pause()  # what is not asleep yet
-    h.expect(torch.cuda.memory_reserved() <= before - (120 << 20), f"{torch.cuda.memory_reserved()} of {before}")
-    saver.resume("cache")
-    saver.resume()
-    h.expect((w.data_ptr(), c.data_ptr()) == addresses and torch.cuda.memory_reserved() >= before, "awake")
-    h.raises(vt.VramTorchError, lambda: saver.pause("nobody"))
-    h.raises(ValueError, lambda: saver.region("weights").__enter__(), "enable_cpu_backup")
-    captured = torch.cuda.CUDAGraph()
-    with saver.cuda_graph(captured):
-        x = torch.empty(10, device="cuda")
-    del w, c, other, x, captured
-    saver.pause()  # nothing is left
-    return saver.hook_mode
-
-
 PLAIN = """
 import torch, vram.torch
 vram.torch.enable()
@@ -589,6 +563,25 @@ def documented():
     return f"{len(torch.cuda.memory.__all__)} names"
 
 
+def accelerator():
+    """torch.accelerator's memory is that of vram.torch, not of PyTorch's own allocator."""
+    h = items()
+    torch, vt = h.start()
+    x = torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
+    own, cuda = torch.accelerator.memory_stats(), torch.cuda.memory_stats()
+    h.expect(own and own["allocated_bytes.all.current"] == 3 << 20, str(own)[:90])
+    h.expect(all(cuda[name] == own[name] for name in set(own) & set(cuda)), "as torch.cuda has it")
+    for name in ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved"):
+        h.expect(getattr(torch.accelerator, name)() == getattr(torch.cuda, name)() > 0, name)
+    del x
+    torch.accelerator.reset_peak_memory_stats()
+    torch.accelerator.empty_cache()
+    h.expect(torch.accelerator.max_memory_allocated() == 0 == torch.cuda.memory_reserved(), "reset, and emptied")
+    if hasattr(torch.accelerator, "get_memory_info"):
+        h.expect(torch.accelerator.get_memory_info() == torch.cuda.mem_get_info(), "free and total")
+    return f"{len(own)} keys"
+
+
 def main_module():
     """python -m vram.torch"""
     h = items()
@@ -637,7 +630,7 @@ def main():
         values.setdefault("LIBVRAM_TORCH_CACHE", cache)
         values.setdefault("LIBVRAM_COMMAND", os.path.join(os.path.dirname(libvram), "vram"))
         for name in sys.argv[5:] or CASES:
-            values["FAKE_CUDA_DEVICES"] = "2" if name == "two_devices" else "1"
+            values["FAKE_CUDA_DEVICES"] = "2" if name.endswith("devices") else "1"
             done = subprocess.run([sys.executable, os.path.abspath(__file__), "--case", name], env=values, check=False,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             lines = done.stdout.decode(errors="replace").strip().splitlines() or [""]
@@ -650,7 +643,11 @@ def main():
 
 def case(name):
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    call = globals().get(name) or items().ITEMS[name].call
+    if name in SAVER:
+        import saver_cases
+        call = getattr(saver_cases, name)
+    else:
+        call = globals().get(name) or items().ITEMS[name].call
     said = call()
     if said is not None:
         print(f"ok: {said}")

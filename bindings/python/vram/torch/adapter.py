@@ -21,6 +21,8 @@ OLDEST = (2, 8)
 class VramTorchError(RuntimeError):
     """vram.torch cannot do what was asked; the text says why and what to do."""
 
+    status = 0  # a vram_status, if the library has refused
+
 
 class UnsupportedError(VramTorchError):
     """This PyTorch, or this machine, cannot use vram.torch."""
@@ -153,6 +155,11 @@ def _prepare(library: ctypes.CDLL) -> None:
     library.vram_torch_tag_bytes.argtypes = [number, text, sizes, sizes]
     library.vram_torch_sleep.argtypes = [number, text, number]
     library.vram_torch_wake.argtypes = [number, text]
+    library.vram_torch_tag_default.argtypes = [text]
+    library.vram_torch_tag_ranges.argtypes = [number, text, ctypes.c_void_p, number]
+    library.vram_torch_copy.argtypes = [number, ctypes.c_void_p, number, number]
+    library.vram_torch_host_lock.argtypes = [number, ctypes.c_void_p, size, number]
+    library.vram_torch_margin.argtypes = [size]
     library.vram_torch_report.argtypes = [number, number]
     library.vram_torch_report.restype = ctypes.c_void_p
     library.vram_torch_text_free.argtypes = [ctypes.c_void_p]
@@ -201,7 +208,9 @@ def _need() -> ctypes.CDLL:
 
 def _check(status: int) -> None:
     if status != 0:
-        raise VramTorchError(_need().vram_torch_error().decode(errors="replace"))
+        error = VramTorchError(_need().vram_torch_error().decode(errors="replace"))
+        error.status = status
+        raise error
 
 
 def _device(device: Any) -> int:

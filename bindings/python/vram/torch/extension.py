@@ -22,7 +22,7 @@ from typing import Any, List, Optional
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", "..", "..", ".."))
-ABI = 3  # VRAM_TORCH_ABI of adapters/pytorch/control.h
+ABI = 4  # VRAM_TORCH_ABI of adapters/pytorch/control.h
 COMPILE_SECONDS = 600
 # What declares the class that the adapter implements. A nightly or a vendor's PyTorch may differ in them from the
 # release of its number.
