@@ -259,7 +259,7 @@ FAKE void fake_streams_renew(void) {
 }
 
 FAKE int cudaStreamGetId(stream_t stream, unsigned long long *id) {
-    static _Thread_local char own; /* the number of a thread's default stream is as unique as it is */
+    static _Thread_local char own; /* its address numbers the thread's default stream */
     size_t number = (size_t)stream == 2 ? (size_t)&own : (size_t)stream;
     *id = (unsigned long long)number + stream_generation;
     return SUCCESS;
