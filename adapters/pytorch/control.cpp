@@ -127,16 +127,6 @@ int vram_torch_tag_bytes(int device, const char *tag, uint64_t *used, uint64_t *
     });
 }
 
-/* On a stream of PyTorch's: an error of the question is none of the program's. */
-static bool is_captured(void *stream) {
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    if (cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status) != cudaSuccess) {
-        cudaGetLastError();
-        return false;
-    }
-    return status != cudaStreamCaptureStatusNone;
-}
-
 /* A capture does not survive that somebody waits for the device. */
 static bool is_capturing(Heap &heap) {
     for (void *stream : heap.route_streams()) {

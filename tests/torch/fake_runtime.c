@@ -313,7 +313,7 @@ FAKE void fake_streams_renew(void) {
 }
 
 FAKE int cudaStreamGetId(stream_t stream, unsigned long long *id) {
-    static _Thread_local char own; /* the number of a thread's default stream is as unique as it is */
+    static _Thread_local char own; /* its address numbers the thread's default stream */
     struct capture *capture = capture_of(stream);
     if (capture != NULL) { /* ends the capture, as on a GPU */
         capture->spoiled = true;
