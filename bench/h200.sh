@@ -660,6 +660,11 @@ stage_foreign() {
     fi
     build_targets vram_model vram_torch vram_cupy vram_command || finish
     torch_adapter || finish
+    if [ -f "$FOREIGN/tms/setup.py" ] && [ -z "$(find "$FOREIGN/tms" -name '*.so' | head -n 1)" ]; then
+        # shellcheck disable=SC2016 # for the inner shell
+        TMS_CUDA_MAJOR=${TMS_CUDA_MAJOR:-13} TMS_PLATFORM=cuda step tms 120 tms.txt bash -c \
+            'cd "$0" && exec python3 setup.py build_ext --inplace' "$FOREIGN/tms"
+    fi
     [ -z "${FOREIGN_BEFORE:-}" ] || cp "$FOREIGN_BEFORE" "$work/foreign.json"
     left=$((seconds_in_all - SECONDS - 15))
     # shellcheck disable=SC2016 # for the inner shell

@@ -21,6 +21,7 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,13 +44,27 @@ def joined(*folders):
     return os.pathsep.join(folder for folder in folders if folder)
 
 
+def package_folder(options, suite, mode, work):
+    """The folder of the package that is tested, or of what stands in for it; empty: an installed one."""
+    if mode == "native":
+        return os.path.join(options.folder, suite.native_package) if suite.native_package else ""
+    if not suite.stand_in:
+        return ""
+    source = os.path.join(ROOT, suite.stand_in[0])
+    package = os.path.join(work, "stand_in", os.path.basename(source))
+    shutil.copytree(source, package)
+    for file in suite.stand_in[1:]:
+        shutil.copy(os.path.join(options.folder, file), package)
+    return os.path.dirname(package)
+
+
 def environment(options, suite, mode, log):
     env = dict(os.environ, **suite.env)
     env.update(FOREIGN_MODE=mode, FOREIGN_KIND=suite.kind, FOREIGN_LOG=log, PYTEST_PLUGINS="foreign_plugin",
                FOREIGN_TEST_SECONDS=str(suite.test_seconds), FOREIGN_DELAY=str(options.delay),
                PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", PYTHONHASHSEED="0", PYTORCH_PRINT_REPRO_ON_FAILURE="0")
-    package = os.path.join(options.folder, suite.native_package) if suite.native_package and mode == "native" else ""
-    env["PYTHONPATH"] = joined(package, HERE, os.path.join(ROOT, "bindings", "python"),
+    env["PYTHONPATH"] = joined(package_folder(options, suite, mode, os.path.dirname(log)), HERE,
+                               os.path.join(ROOT, "bindings", "python"),
                                os.path.join(options.folder, "site"), os.environ.get("PYTHONPATH", ""))
     if mode == "vram":
         env.update(suite.vram_env)

@@ -5,7 +5,7 @@
                          puts them; not needed where they are installed
   FOREIGN/pytorch/test   PyTorch's tests, of the version that is installed
   FOREIGN/cupy/tests     CuPy's tests, of the version that is installed
-  FOREIGN/tms            torch_memory_saver, built in place
+  FOREIGN/tms            torch_memory_saver; bench/h200.sh builds it in place
 numba-cuda has its tests in its package.
 """
 from dataclasses import dataclass, field
@@ -25,7 +25,8 @@ class Suite:
     flags: tuple = ()       # more of pytest's
     env: dict = field(default_factory=dict)
     vram_env: dict = field(default_factory=dict)  # on libvram only
-    native_package: str = ""  # below FOREIGN: on PYTHONPATH, natively only
+    native_package: str = ""  # a folder below FOREIGN: on PYTHONPATH, natively only
+    stand_in: tuple = ()      # a package of this tree in its place, and files of the suite's that its tests import
 
 
 CUPY_CUDA = tuple("cupy_tests/cuda_tests/" + name for name in (
@@ -45,7 +46,9 @@ SUITES = (
     Suite("cupy", runs=(CUPY_CUDA, CUPY_GRAPH, CUPY_CORE), processes=4, **CUPY),
     Suite("cupy-ptds", runs=(CUPY_CUDA, CUPY_GRAPH, CUPY_CORE), processes=4,
           env={"CUPY_CUDA_PER_THREAD_DEFAULT_STREAM": "1"}, **CUPY),
-    Suite("tms", "torch", "tms/test", (("test_examples.py",),), seconds=240, native_package="tms"),
+    Suite("tms", "torch", "tms/test", (("test_examples.py",),), seconds=240, native_package="tms",
+          stand_in=("bindings/python/vram/torch/stand_in/torch_memory_saver",
+                    "tms/torch_memory_saver/testing_utils.py")),
     Suite("numba", "numba", ".", (("numba.cuda.tests.cudadrv",),), flags=("--pyargs", "--import-mode=importlib"),
           vram_env={"NUMBA_CUDA_MEMORY_MANAGER": "vram.numba"}),
     # Samples: of all that uses memory and is not about it, what can be run in five minutes.

@@ -26,6 +26,8 @@ SUITES = (
                deselect=("test_one.py::test_passes[5]",)),
     real.Suite("late", "plain", "suite", (("test_late.py",),), seconds=6, test_seconds=60),
     real.Suite("torch", "torch", "suite", (("test_delays.py",),), native_package="torch_package"),
+    real.Suite("stood_in", "plain", "suite", (("test_stood_in.py",),), native_package="saver",
+               stand_in=({stand_in!r}, "saver/saver/more.py")),
 )
 """
 WORSE = {
@@ -95,8 +97,13 @@ def write(path, text):
 
 
 def make_suites(root, folder):
-    write(os.path.join(folder, "table.py"), TABLE.format(path=os.path.join(root, "bench", "foreign", "suites.py")))
-    os.makedirs(os.path.join(folder, "suite"))
+    write(os.path.join(folder, "table.py"), TABLE.format(
+        path=os.path.join(root, "bench", "foreign", "suites.py"), stand_in=os.path.join(folder, "ours", "saver")))
+    write(os.path.join(folder, "suite", "test_stood_in.py"), "import os\nimport saver\nimport saver.more\n\n"
+          "def test_whose():\n    assert saver.WHOSE == os.environ['FOREIGN_MODE']\n")
+    for place, whose in (("saver", "native"), ("ours", "vram")):
+        write(os.path.join(folder, place, "saver", "__init__.py"), f"WHOSE = '{whose}'\n")
+    write(os.path.join(folder, "saver", "saver", "more.py"), "")
     shutil.copy(os.path.join(HERE, "sample_suite.py"), os.path.join(folder, "suite", "test_one.py"))
     write(os.path.join(folder, "suite", "test_alone.py"), "def test_more():\n    pass\n")
     write(os.path.join(folder, "suite", "test_late.py"), "import time\n\ndef test_quick():\n    pass\n\n"
@@ -140,6 +147,8 @@ def check_rest(root, folder):
     assert suites["late"]["native"]["missing"] == ["test_late.py::test_slow"] and "(1 not reached)" in said
     _, _, suites = run(root, folder, "--suites", "torch", "--modes", "native", "--delay", "1.5")
     assert outcomes(suites["torch"]["native"]) == {"test_delays": "passed"}
+    _, _, suites = run(root, folder, "--suites", "stood_in")
+    assert [outcomes(suites["stood_in"][mode]) for mode in ("native", "vram")] == 2 * [{"test_whose": "passed"}]
     refused = subprocess.run([sys.executable, os.path.join(root, "bench", "foreign", "run.py"), folder, "--suites",
                               "none"], stderr=subprocess.PIPE, text=True, check=False)
     assert refused.returncode == 2 and "unknown: none; the suites are torch, trees" in refused.stderr
