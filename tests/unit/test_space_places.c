@@ -215,7 +215,7 @@ static const struct {
      .slack_ppm = 20000,
      .share_ppm = 80000},
     {.name = "vmm, alias",
-     .digest = UINT64_C(0xA3B12C7A76778DB2),
+     .digest = UINT64_C(0x6822920ED0C8A180),
      .mode = VR_SPACE_VMM,
      .alias = true,
      .slack_ppm = 20000,

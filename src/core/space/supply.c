@@ -240,9 +240,10 @@ static uint64_t growth_bytes(const struct vr_space *space, uint64_t granules) {
  * are larger. In a vast window, handles are coarse from the start: while the device is far behind
  * the host nothing can be recreated, and the first handles are moved each time.
  *
- * Memory that the program has trimmed is created again in one handle a block where that is not too
- * large: a program that empties its cache again and again waits for the driver each time, and a
- * handle of 16 MiB takes as long as one of 2 MiB.
+ * Memory that the program has trimmed is created again in one handle for what lies wholly under the
+ * block, if that is not too large: a program that empties its cache again and again waits for the
+ * driver each time, and a handle of 16 MiB takes as long as one of 2 MiB. The granule that the
+ * next block will share is apart: a handle under two blocks would keep the memory of either.
  */
 static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t rest,
                              bool recreated) {
@@ -256,9 +257,11 @@ static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t 
     if (!recreated) {
         bytes = vr_larger(bytes, supply->window_bytes / WINDOW_PART);
         most = vr_larger(most, bytes);
-        if (space->trimmed_bytes) {
-            return vr_smaller(rest,
-                              vr_larger(vr_granule_down(space, bytes), TRIMMED_MOST * granule));
+        uint64_t whole = vr_granule_down(space, supply->plan->addr + supply->plan->bytes);
+        if (space->trimmed_bytes && at >= supply->plan->addr && at < whole) {
+            most =
+                vr_smaller(vr_larger(vr_granule_down(space, bytes), TRIMMED_MOST * granule), rest);
+            return vr_smaller(most, whole - at);
         }
     }
     if (recreated) {
