@@ -278,13 +278,17 @@ vram_status Heap::use(const Block &block, void *stream, bool lasting) {
    may wait for the device. */
 bool Heap::settle_streams() {
     bool captured = false;
+    std::vector<vram_point> points; /* of all, before the first wait: a program may have many streams */
     for (vram_queue *queue : streams_.queues()) {
         vram_point point;
         vram_status status = vram_queue_mark(queue, &point);
         if (status == VRAM_OK) {
-            vram_point_wait(point, VRAM_TIMEOUT_DEFAULT);
+            points.push_back(point);
         }
         captured = captured || status == VRAM_ERR_CAPTURE;
+    }
+    for (vram_point point : points) {
+        vram_point_wait(point, VRAM_TIMEOUT_DEFAULT);
     }
     return !captured;
 }
