@@ -4,8 +4,9 @@
  *
  * A registration pins physical memory, and nobody tells this library of it. If that memory is
  * mapped elsewhere, the card goes on writing into what has another owner now. If it goes back to
- * the driver instead, the driver gives it to nobody until the registration ends. So a pool whose
- * memory may be registered maps none of it elsewhere: it releases free memory, and creates new.
+ * the driver instead, the driver is relied on to give it to nobody until the registration ends (not
+ * shown on a machine with a card). So a pool whose memory may be registered maps none of it
+ * elsewhere: it releases free memory, and creates new.
  *
  *  (1) Only memory that was created for it can be registered: VRAM_CAP_RDMA.
  *  (2) Programs register memory through libibverbs (NCCL, UCX, MPI, NVSHMEM), which they load when
