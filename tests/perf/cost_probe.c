@@ -5,9 +5,9 @@
  *   cost_probe               runs the probes on a simulated device, for gate.py under callgrind
  *   cost_probe --cold        prints what a cold start takes, from opening a simulated device to the
  *                            first block and its free: operations of the backend
- *   cost_probe --emptied     prints what a program takes that empties its cache again and again, and
- *                            what one block of most of the device takes
  *   cost_probe --cold CUDA   the same on the tests' CUDA driver, which lies there: its calls
+ *   cost_probe --emptied     prints what half of the device as one block takes, and what a program
+ *                            takes that empties its cache again and again
  *
  * Each probe repeats its operation COUNT times, in rounds of which the last counts: by then
  * everything is in place. Burst, mixed and handover repeat it MANY times as often: only then do
@@ -338,7 +338,7 @@ static void print_emptied(void) {
     uint64_t random = 1, before;
     open_device("sim");
     before = operations();
-    check(vram_alloc(plain, 6 * 1024 * MIB, queue, &vast), "a vast block");
+    check(vram_alloc(plain, 4 * 1024 * MIB, queue, &vast), "a vast block");
     check(vram_free(vast, queue), "its free");
     check(vram_pool_trim(plain, NULL, NULL), "its trim");
     printf("%" PRIu64, operations() - before);

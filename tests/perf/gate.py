@@ -82,7 +82,7 @@ def count_calls(options, extra):
     figures[f"{LASTING}: ratio after pass {LASTING_PASSES} with a lag"] = round(one["ratio"], 5)
     figures["cold start: operations of a simulated device"] = int(run([options.probe, "--cold"], extra))
     vast, emptied = run([options.probe, "--emptied"], extra).split()
-    figures["a block of 6 GiB: operations of a simulated device"] = int(vast)
+    figures["a block of 4 GiB: operations of a simulated device"] = int(vast)
     figures["a cache that is emptied: operations of a simulated device"] = int(emptied)
     if options.cuda:
         figures["cold start: calls of CUDA"] = int(run([options.probe, "--cold", options.cuda], extra))

@@ -44,6 +44,11 @@ CALL int vram_torch_tag_quota(int, const char *, uint64_t, uint64_t) {{ return 0
 CALL int vram_torch_tag_bytes(int, const char *, uint64_t *used, uint64_t *peak) {{ *used = 1; *peak = 2; return 0; }}
 CALL int vram_torch_sleep(int, const char *, int) {{ return -1; }}
 CALL int vram_torch_wake(int, const char *) {{ return 0; }}
+CALL int vram_torch_tag_default(const char *) {{ return 0; }}
+CALL int vram_torch_tag_ranges(int, const char *, void *, int) {{ return 0; }}
+CALL int vram_torch_copy(int, const void *, int, int) {{ return 0; }}
+CALL int vram_torch_host_lock(int, void *, uint64_t, int) {{ return 0; }}
+CALL int vram_torch_margin(uint64_t) {{ return 0; }}
 CALL char *vram_torch_report(int, int) {{ return 0; }}
 CALL void vram_torch_text_free(char *) {{}}
 CALL int vram_torch_stats(int, uint64_t *, int) {{ return 0; }}

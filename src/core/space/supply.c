@@ -34,7 +34,7 @@ enum {
     RECREATE_LEAST = 2, /* granules of a recreated handle, at least, */
     RECREATE_MOST = 16, /* and at most */
     TRIMMED_MOST = 8,   /* the same, of a handle that replaces trimmed memory */
-    WINDOW_PART = 256,  /* part of the window: a handle created by growth, at least */
+    WINDOW_PART = 512,  /* part of the window: a handle created by growth, at least */
     VAST_PART = 2,      /* a window of VAST_BYTES and half of all that is needed is vast, */
     VAST_MOST = 4,      /* and its handles may grow to so many granules towards its middle */
     GIANT_PART = 50     /* growth past the aim by > 1/50 of the need may use the extra budget */
