@@ -212,7 +212,7 @@ static bool queue_ends(struct check *check) {
     uint64_t granule = check_pool_granule(device, false), first = 0;
     CHECK_TAKE(check, &stock, 4096, queue, &used);
     CHECK_WAIT(check, queue);
-    for (uint32_t round = 0; round < check_rounds(check, 30); round++) {
+    for (uint32_t round = 0, rounds = check_rounds(check, 30); round < rounds; round++) {
         CHECK_QUEUE(check, device, &brief);
         CHECK_TAKE(check, &stock, granule, brief, &freed);
         CHECK_OK(check, vram_queue_fill(brief, freed, 1, 1, granule));
@@ -220,7 +220,9 @@ static bool queue_ends(struct check *check) {
         CHECK_TAKE(check, &stock, 700, brief, &next);
         CHECK_OK(check, vram_use(used, brief));
         CHECK_GIVE(check, &stock, next, brief);
-        CHECK_OK(check, vram_queue_fill(brief, used, 0xDD, 1, 4096));
+        if (round + 1 == rounds) { /* the block still is in the stock, which looks at it */
+            CHECK_OK(check, vram_queue_fill(brief, used, 0xDD, 1, 4096));
+        }
         vram_queue_destroy(brief);
         /* A later queue may get the same native one: it is another queue all the same. */
         CHECK_STATUS(check, vram_alloc(stock.pool, 1, brief, &next), VRAM_ERR_STALE);
