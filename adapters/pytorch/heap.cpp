@@ -278,7 +278,8 @@ vram_status Heap::use(const Block &block, void *stream, bool lasting) {
    may wait for the device. */
 bool Heap::settle_streams() {
     bool captured = false;
-    std::vector<vram_point> points; /* of all, before the first wait: a program may have many streams */
+    std::vector<vram_point>
+        points; /* of all, before the first wait: a program may have many streams */
     for (vram_queue *queue : streams_.queues()) {
         vram_point point;
         vram_status status = vram_queue_mark(queue, &point);

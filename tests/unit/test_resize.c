@@ -237,7 +237,7 @@ static void all_old_places_go_with_a_trim(void **state) {
     vram_pool_stats before = stats_of(pool);
     fault(&rig, VRAM_SIM_CREATE, 1, false, VRAM_SIM_OUT_OF_MEMORY);
     assert_ok(vram_resize(addr, 23 * 1024 * MIB, rig.queue));
-    assert_true(stats_of(pool).driver_maps > before.driver_maps + 700); /* more than one sweep */
+    assert_true(stats_of(pool).driver_maps > before.driver_maps + 512); /* than one sweep takes */
     assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(vram_pool_trim(pool, NULL, NULL));
