@@ -16,6 +16,7 @@ struct instance {
     vram_pool *pool;
     vram_queue *queues[QUEUES];
     vram_addr base, held[SLOTS], pinned[SLOTS];
+    vram_queue *filled[SLOTS]; /* the queue with work on the block; NULL: none */
     bool small;         /* only a few small sizes */
     vram_status status; /* of the last step */
     uint64_t offset;    /* of the block that it handed out */
@@ -78,18 +79,21 @@ static void take_into(struct instance *instance, uint64_t slot, uint64_t size, v
     if (instance->status == VRAM_OK) {
         instance->base = instance->base ? instance->base : instance->held[slot];
         instance->offset = instance->held[slot] - instance->base;
+        instance->filled[slot] = queue;
         if (queue) {
             assert_ok(vram_queue_fill(queue, instance->held[slot], 1, 1, 1));
         }
     }
 }
 
-/* Frees what is in the slot, pinned now and then, on whatever queue. */
+/* Frees what is in the slot, pinned now and then: on the queue that the block was filled on, whose
+   work the free covers, or on whatever queue. */
 static void empty_slot(struct instance *instance, uint64_t slot, bool pin, vram_queue *queue) {
     if (pin && instance->held[slot] && !instance->pinned[slot]) {
         assert_ok(vram_pin(instance->held[slot]));
         instance->pinned[slot] = instance->held[slot];
     }
+    queue = instance->filled[slot] ? instance->filled[slot] : queue;
     assert_ok(vram_free(instance->held[slot], queue));
     instance->held[slot] = 0;
 }
@@ -118,6 +122,10 @@ static void take_step(struct instance *instance, uint64_t seed) {
     } else if (what < 95 && instance->held[slot]) {
         instance->status = vram_resize(instance->held[slot], size, instance->queues[at]);
     } else if (what == 95) {
+        for (int i = 0; i < SLOTS; i++) {
+            bool ends = instance->filled[i] == instance->queues[at];
+            instance->filled[i] = ends ? NULL : instance->filled[i];
+        }
         vram_queue_destroy(instance->queues[at]);
         assert_ok(vram_queue_create(instance->rig.device, NULL, &instance->queues[at]));
     } else if (what == 96) {
