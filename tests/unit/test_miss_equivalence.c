@@ -17,9 +17,9 @@ struct instance {
     vram_queue *queues[QUEUES];
     vram_addr base, held[SLOTS], pinned[SLOTS];
     vram_queue *filled[SLOTS]; /* the queue with work on the block; NULL: none */
-    bool small;         /* only a few small sizes */
-    vram_status status; /* of the last step */
-    uint64_t offset;    /* of the block that it handed out */
+    bool small;                /* only a few small sizes */
+    vram_status status;        /* of the last step */
+    uint64_t offset;           /* of the block that it handed out */
 };
 
 /* The result of a step. */
