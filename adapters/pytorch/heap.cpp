@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "heap.h"
 
+#include <algorithm>
+
 namespace vram_torch {
-
-static const uint64_t SMALL_MAX = UINT64_C(1) << 20;
-
-static uint64_t round_to_unit(uint64_t size) {
-    return (size + 511) & ~UINT64_C(511);
-}
 
 /* Leaked on purpose: PyTorch frees tensors until the very end of the process. */
 BlockTable &Heap::table() {
@@ -134,7 +130,7 @@ vram_status Heap::alloc_pool(uint64_t size, vram_queue *queue, const char *tag, 
 
 /* The block becomes visible to free, use and the counters. */
 void Heap::enter(Block *block) {
-    block->small = round_to_unit(block->requested) <= SMALL_MAX;
+    block->small = round_up(block->requested, UNIT) <= SMALL_MAX;
     block->device = ordinal_;
     table().insert(*block);
     statistics_.block_allocated(*block);
@@ -173,7 +169,7 @@ vram_status Heap::alloc(uint64_t size, void *stream, const char *tag, Block *blo
     }
     if (status == VRAM_OK && block->source == Source::POOL) {
         block->requested = size;
-        block->held = round_to_unit(granted);
+        block->held = round_up(granted, UNIT);
         block->stream = stream;
         enter(block);
     }
@@ -507,7 +503,10 @@ vram_status Heap::margin_set(uint64_t bytes) {
 void Heap::sample(const vram_pool_stats &now) {
     int64_t foreign = foreign_bytes_.load();
     int64_t bytes = static_cast<int64_t>(now.reserved_bytes) + foreign;
-    int64_t small = statistics_.get().pool_small_bytes.current + private_small_bytes_.load();
+    int64_t own = statistics_.get().pool_small_bytes.current;
+    uint64_t segments = round_up(static_cast<uint64_t>(own), SMALL_SEGMENT);
+    int64_t small = static_cast<int64_t>(std::min(segments, now.reserved_bytes)) +
+                    private_small_bytes_.load();
     for (auto change :
          {std::make_pair(&reserved_bytes_, bytes), std::make_pair(&small_bytes_, small)}) {
         int64_t difference = change.second - change.first->current;

@@ -5,15 +5,8 @@
 
 namespace vram_torch {
 
-static const uint64_t UNIT = 512;
-static const uint64_t SMALL_MAX = UINT64_C(1) << 20;
-static const uint64_t SMALL_SEGMENT = UINT64_C(2) << 20;
 static const uint64_t MIDDLE_MAX = UINT64_C(10) << 20;
 static const uint64_t MIDDLE_SEGMENT = UINT64_C(20) << 20;
-
-static uint64_t round_up(uint64_t size, uint64_t step) {
-    return (size + step - 1) / step * step;
-}
 
 static uint64_t segment_size(uint64_t size) {
     if (size <= SMALL_MAX) {

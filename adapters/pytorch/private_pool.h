@@ -40,6 +40,14 @@ namespace vram_torch {
 
 using PoolId = std::pair<unsigned long long, unsigned long long>; /* c10::MempoolId_t */
 
+/* PyTorch's sizes: of what blocks are multiples, up to where they are small, and segments for small
+   ones. */
+const uint64_t UNIT = 512, SMALL_MAX = UINT64_C(1) << 20, SMALL_SEGMENT = UINT64_C(2) << 20;
+
+inline uint64_t round_up(uint64_t size, uint64_t step) {
+    return (size + step - 1) / step * step;
+}
+
 /* What a pool asks about graphs that are being captured. Both must be set. */
 struct CaptureGraph {
     /* Adds the nodes that the next work on a stream follows. The id of the stream's capture; 0 if
