@@ -155,6 +155,14 @@ def delay_cupy(cycles):
 DELAYS = {"torch": delay_torch, "cupy": delay_cupy}
 
 
+# ------------------------------------------------------------------------- what Numba's own conftest.py has
+
+@pytest.fixture(scope="class")
+def initialize_from_pytest_config(request):
+    """The wheel of numba-cuda has its tests without the file that defines this."""
+    request.cls._dump_failed_filechecks = False
+
+
 # ------------------------------------------------------------------------- a test that hangs
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -51,6 +51,9 @@ SUITES = (
                     "tms/torch_memory_saver/testing_utils.py")),
     Suite("numba", "numba", ".", (("numba.cuda.tests.cudadrv",),), flags=("--pyargs", "--import-mode=importlib"),
           vram_env={"NUMBA_CUDA_MEMORY_MANAGER": "vram.numba"}),
+    # What frameworks do often, and what waits for the device: their times, one after another.
+    Suite("times", runs=(("test_cuda.py",),), seconds=100, **TORCH, select="test_allocator_fuzz or "
+          "test_out_of_memory_retry or test_set_per_process_memory_fraction or test_repeat_graph_capture_cublas"),
     # Samples: of all that uses memory and is not about it, what can be run in five minutes.
     Suite("nn", runs=(("test_nn.py",),), processes=4, **TORCH,
           select="cuda and (conv or Conv or rnn or RNN or LSTM or transformer or batchnorm or embedding or pool)"),

@@ -426,6 +426,7 @@ import h200_sharing  # noqa: E402,F401
 import h200_together  # noqa: E402,F401
 import h200_expectations  # noqa: E402,F401
 import h200_details  # noqa: E402,F401
+import h200_nccl  # noqa: E402,F401
 
 
 def main():

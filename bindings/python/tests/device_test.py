@@ -281,6 +281,39 @@ def cupy_streams_that_end():
 
 
 @item
+def cupy_default_streams():
+    """Each thread's default stream is one of its own: what one thread still reads, no other gets and overwrites."""
+    import threading
+    os.environ["CUPY_CUDA_PER_THREAD_DEFAULT_STREAM"] = "1"
+    cupy = load("cupy")
+    import vram.cupy
+    vram.cupy.enable()
+    hold = cupy.RawKernel("""extern "C" __global__ void hold(long long cycles)
+        { for (long long start = clock64(); clock64() - start < cycles;) { } }""", "hold")
+    early, lock = [], threading.Lock()
+
+    def work(number):
+        for turn in range(20):
+            value = number * 100 + turn
+            array = cupy.full(1 << 18, value, dtype="int32")
+            kept = cupy.empty(1 << 18, dtype="int32")
+            hold((1,), (1,), (10_000_000,))  # some milliseconds, on this thread's stream
+            kept[...] = array
+            del array
+            if not bool((kept == value).all()):
+                with lock:
+                    early.append(value)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not early, early
+    return "160 blocks of 8 threads, none overwritten"
+
+
+@item
 def cupy_graph():
     cupy = load("cupy")
     import vram.cupy
