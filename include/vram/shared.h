@@ -17,8 +17,9 @@
  *
  * Ownership: the objects belong to the process and last until it ends. No user destroys or closes
  * them, because the others use them too. Where it happens all the same, handles that others have
- * are VRAM_ERR_STALE, and the next call here creates new objects. A forked child gets objects of
- * its own.
+ * are VRAM_ERR_STALE, and the next call here creates new objects. So it does once a device is known
+ * to be lost, after a reset for example; its old handles stay VRAM_ERR_DEVICE_LOST. A forked child
+ * gets objects of its own.
  *
  * Two copies of the library in a process, one in the program and one in a plug-in, share nothing.
  */

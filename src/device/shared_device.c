@@ -3,8 +3,9 @@
  * shared_device.c: the contexts, devices and queues that belong to the process; vram/shared.h.
  *
  *  (1) `contexts` has the handle of one context for each backend, each slot of such a context the
- *      handle of one device. 0: not created yet. A handle may have ended, or belong to the parent
- *      of a forked child: then a new object takes its place.
+ *      handle of one device. 0: not created yet. A handle may have ended, belong to the parent of a
+ *      forked child, or be that of a lost device: then a new object takes its place. Others may
+ *      still have a lost device's handle, so that stays open.
  *  (2) An object is created under no lock and entered by compare-and-swap. Of two threads that
  *      create one at the same time, the second destroys its own and uses the other's.
  */
@@ -83,9 +84,12 @@ static vram_status device_find(struct vr_context *context, uint32_t slot, vram_d
         uint64_t before = vr_load(shared, VR_ACQUIRE);
         struct vr_device_object *device = vr_shared_find(VR_KIND_DEVICE, before);
         if (device) {
-            *out = (vram_device *)(uintptr_t)before;
+            bool lost = vr_load(&device->base.lost, VR_ACQUIRE);
             vr_leave(device);
-            return VRAM_OK;
+            if (!lost) {
+                *out = (vram_device *)(uintptr_t)before;
+                return VRAM_OK;
+            }
         }
         vram_device *made;
         vram_status status =

@@ -8,7 +8,7 @@
  * with a context that something else in the program has created again since, and with each call
  * that needs the device as the first after the reset. Frees and ends must succeed or say that the
  * device is lost, everything else must say so, nothing may crash, and the device can be opened
- * again. VRAM_CUDA_LIBRARY names another driver than the system's.
+ * again, as what the process shares is by itself. VRAM_CUDA_LIBRARY names another driver than the system's.
  */
 #include "vram/vram.h"
 
@@ -125,12 +125,29 @@ static void all_refused(vram_pool *pool, vram_queue *queue, vram_addr addr, int 
     }
 }
 
+/* What the process shares is created anew once the loss is known. */
+static void shared_again(vram_device *before) {
+    vram_memory_info memory = {.size = sizeof memory};
+    vram_device *device;
+    vram_pool *pool;
+    vram_addr addr;
+    must(vram_memory_info_get(before, &memory), "vram_memory_info_get");
+    expect(memory.lost, "vram_memory_info_get: not lost", VRAM_OK);
+    must(vram_device_shared("cuda", 0, &device), "vram_device_shared, after the reset");
+    expect(device != before, "vram_device_shared: the lost device", VRAM_OK);
+    round_trip(device);
+    must(vram_pool_shared(device, &pool), "vram_pool_shared, after the reset");
+    must(vram_alloc(pool, 40, NULL, &addr), "vram_alloc, after the reset");
+    must(vram_free(addr, NULL), "vram_free");
+    LOST(vram_pool_create(before, NULL, &pool));
+}
+
 static int run(bool own_queue, bool used_again, int first_call) {
     vram_context_options options = {.size = sizeof options, .backends = "cuda"};
     vram_context *context;
-    vram_device *device, *again;
+    vram_device *device, *again, *shared;
     vram_queue *queue;
-    vram_pool *pool;
+    vram_pool *pool, *small;
     vram_addr freed, first, second;
     must(vram_context_create(&options, &context), "vram_context_create");
     must(vram_device_open(context, 0, &device), "vram_device_open");
@@ -145,6 +162,11 @@ static int run(bool own_queue, bool used_again, int first_call) {
     must(vram_free(freed, queue), "vram_free");
     must(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT), "vram_queue_wait");
 
+    must(vram_device_shared("cuda", 0, &shared), "vram_device_shared");
+    must(vram_pool_shared(shared, &small), "vram_pool_shared");
+    must(vram_alloc(small, 40, NULL, &freed), "vram_alloc");
+    must(vram_free(freed, NULL), "vram_free");
+
     device_reset(used_again);
     ENDS(vram_free(first, queue));
     all_refused(pool, queue, second, first_call);
@@ -157,6 +179,7 @@ static int run(bool own_queue, bool used_again, int first_call) {
     round_trip(again);
     vram_device_close(again);
     vram_context_destroy(context);
+    shared_again(shared);
     return failures != 0;
 }
 

@@ -5,6 +5,7 @@ import gc
 import os
 import sys
 import threading
+import types
 import unittest
 from unittest import mock
 
@@ -12,7 +13,7 @@ import vram
 from vram import dlpack
 from vram._streams import PER_THREAD, DevicePools
 
-from .test_adapters import Stream, fake_cupy
+from .test_adapters import Stream, fake_cupy, fake_numba
 
 FAKE = os.environ.get("VRAM_CUDA_LIBRARY", "")
 
@@ -58,6 +59,27 @@ class Cuda(unittest.TestCase):
             del taken, buffer
             gc.collect()
             self.assertEqual(self.pool.stats()["live_blocks"], 0)
+
+    def test_numba_goes_on_after_a_reset(self):
+        with mock.patch.dict(sys.modules, fake_numba()):
+            import vram.numba as adapter
+            self.addCleanup(sys.modules.pop, "vram.numba", None)
+            managers = []
+            for device in (types.SimpleNamespace(id=0), 0):  # Numba's own context; one that others made
+                context = type("Context", (), {"device": device})()
+                managers.append(adapter._numba_memory_manager(context=context))
+                managers[-1].initialize()
+                managers[-1].memalloc(40)
+                before = adapter._device(0)
+                ctypes.CDLL(FAKE).cuDevicePrimaryCtxReset_v2(0)  # as numba.cuda.close() does
+            managers[0].initialize()  # keeps what it has
+            self.assertIs(adapter._device(0), before)
+            again = adapter._numba_memory_manager(context=context)
+            again.initialize()
+            self.assertIsNot(adapter._device(0), before)
+            block = again.memalloc(1 << 20)
+            adapter._device(0).device.queue().wait()
+            del block
 
     def test_a_released_tensor_leaves_nothing_on_its_stream(self):
         called, plain = [], vram._library.lib.plain

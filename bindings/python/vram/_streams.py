@@ -117,3 +117,7 @@ class DevicePools:
         if found is None:
             found = self._pools.setdefault(index, DevicePool(self.backend, index, self.tag))
         return found
+
+    def forget(self, index: int) -> None:
+        """The next use of the device makes its pool anew."""
+        self._pools.pop(index, None)

@@ -103,8 +103,13 @@ class VramMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):
 
     def initialize(self) -> None:
         if self._index is None:
-            index = self.context.device.id
-            _device(index)  # fails here, and not in the first array
+            device = self.context.device
+            index = int(getattr(device, "id", device))  # of a context that others made it is the driver's number
+            found = _device(index)  # fails here, and not in the first array
+            if found.device.memory()["lost"]:  # numba.cuda.close() has reset it
+                _devices.pop(index, None)
+                _pools.forget(index)
+                _device(index)
             self._index = index
             self.deallocations.memory_capacity = self.get_memory_info().total
 
