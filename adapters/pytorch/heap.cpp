@@ -505,8 +505,8 @@ void Heap::sample(const vram_pool_stats &now) {
     int64_t bytes = static_cast<int64_t>(now.reserved_bytes) + foreign;
     int64_t own = statistics_.get().pool_small_bytes.current;
     uint64_t segments = round_up(static_cast<uint64_t>(own), SMALL_SEGMENT);
-    int64_t small = static_cast<int64_t>(std::min(segments, now.reserved_bytes)) +
-                    private_small_bytes_.load();
+    int64_t small =
+        static_cast<int64_t>(std::min(segments, now.reserved_bytes)) + private_small_bytes_.load();
     for (auto change :
          {std::make_pair(&reserved_bytes_, bytes), std::make_pair(&small_bytes_, small)}) {
         int64_t difference = change.second - change.first->current;

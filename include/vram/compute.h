@@ -128,7 +128,8 @@ VRAM_API vram_status vram_scheduler_create(vram_pool *pool, const vram_scheduler
 /**
  * Destroys the scheduler and its weights. Products that run on other threads finish or fail; those
  * that were started and have not begun fail with VRAM_ERR_SHUTDOWN. NULL is allowed. A second call
- * returns VRAM_ERR_STALE.
+ * returns VRAM_ERR_STALE. Where cuBLAS computed, its end waits for the whole device, which ends
+ * captures of any stream: call it outside of them.
  */
 VRAM_API vram_status vram_scheduler_destroy(vram_scheduler *scheduler);
 

@@ -14,7 +14,9 @@
  *      does not know its contexts and streams, and is not used. A library that the option
  *      cublas_library names is trusted to know the driver; one that is found here is only loaded
  *      beside a driver that can be NVIDIA's.
- *  (5) cuBLAS stores matrices by columns. Ours, stored by rows, are their transposes: C' = B' * A'.
+ *  (5) During its calls the thread's capture mode is relaxed: cuBLAS allocates and loads code, which
+ *      would end a capture in global mode. Its end waits for the device, which ends every capture.
+ *  (6) cuBLAS stores matrices by columns. Ours, stored by rows, are their transposes: C' = B' * A'.
  */
 #include "compute/arithmetic.h"
 
@@ -39,7 +41,8 @@ enum {
     TYPE_BF16 = 14,
     COMPUTE_32F = 68,
     COMPUTE_32I = 72,
-    ALGORITHM_DEFAULT = -1
+    ALGORITHM_DEFAULT = -1,
+    MODE_RELAXED = 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
 };
 
 #define DRIVER        "libcuda.so.1"       /* what cuBLAS opens */
@@ -63,6 +66,7 @@ struct driver_api {
     int (*stream_context)(void *stream, void **context);
     int (*push)(void *context);
     int (*pop)(void **context);
+    int (*exchange_mode)(int *mode); /* NULL: drivers before CUDA 10.1 */
 };
 
 static const struct vr_symbol cublas_symbols[] = {
@@ -80,6 +84,7 @@ static const struct vr_symbol driver_symbols[] = {
     {"cuStreamGetCtx", NULL, offsetof(struct driver_api, stream_context), false},
     {"cuCtxPushCurrent_v2", NULL, offsetof(struct driver_api, push), false},
     {"cuCtxPopCurrent_v2", NULL, offsetof(struct driver_api, pop), false},
+    {"cuThreadExchangeStreamCaptureMode", NULL, offsetof(struct driver_api, exchange_mode), true},
 };
 
 struct cublas_slot {
@@ -117,21 +122,37 @@ static vram_status cublas_status(int code, const char *call) {
     }
 }
 
-/* Makes the context of a stream current, and returns it. After VRAM_OK the caller calls
-   context_leave. */
-static vram_status context_enter(const struct cublas *cublas, void *stream, void **context) {
-    int code = cublas->cuda.stream_context(stream, context);
+/* What a call is made in: a context that is current for it, and the thread's mode before. */
+struct scope {
+    void *context;
+    int mode;
+    bool relaxed;
+};
+
+static int context_push(const struct cublas *cublas, struct scope *scope) {
+    int code = cublas->cuda.push(scope->context);
+    scope->mode = MODE_RELAXED; /* keeps (5) */
+    scope->relaxed =
+        code == 0 && cublas->cuda.exchange_mode && cublas->cuda.exchange_mode(&scope->mode) == 0;
+    return code;
+}
+
+/* Makes the context of a stream current. After VRAM_OK the caller calls context_leave. */
+static vram_status context_enter(const struct cublas *cublas, void *stream, struct scope *scope) {
+    int code = cublas->cuda.stream_context(stream, &scope->context);
     if (code == 0) {
-        code = cublas->cuda.push(*context);
+        code = context_push(cublas, scope);
     }
     return code == 0 ? VRAM_OK
                      : vr_error_set(VRAM_ERR_BACKEND, "cuda", "cuCtxPushCurrent", code,
                                     "the context of the stream cannot be used: %d", code);
 }
 
-static void context_leave(const struct cublas *cublas) {
-    void *context;
-    (void)cublas->cuda.pop(&context);
+static void context_leave(const struct cublas *cublas, struct scope *scope) {
+    if (scope->relaxed) {
+        (void)cublas->cuda.exchange_mode(&scope->mode);
+    }
+    (void)cublas->cuda.pop(&scope->context);
 }
 
 /* --------------------------------------------------------------------- products */
@@ -152,7 +173,7 @@ static vram_status set_stream(struct cublas *cublas, struct cublas_slot *slot, v
     return status;
 }
 
-/* Keeps (5): swaps A and B, and m and n. */
+/* Keeps (6): swaps A and B, and m and n. */
 static vram_status cublas_call(const struct cublas *cublas, const struct cublas_slot *slot,
                                const struct vr_device_gemm *gemm) {
     static const float one = 1, zero = 0;
@@ -192,8 +213,8 @@ struct cublas_work {
 
 static vram_status submit_to(void *user, void *stream) {
     struct cublas_work *work = user;
-    void *context;
-    vram_status status = context_enter(work->cublas, stream, &context);
+    struct scope scope;
+    vram_status status = context_enter(work->cublas, stream, &scope);
     if (status == VRAM_OK) {
         vr_mutex_lock(&work->slot->lock);
         status = set_stream(work->cublas, work->slot, stream);
@@ -201,7 +222,7 @@ static vram_status submit_to(void *user, void *stream) {
             status = cublas_call(work->cublas, work->slot, work->gemm);
         }
         vr_mutex_unlock(&work->slot->lock);
-        context_leave(work->cublas);
+        context_leave(work->cublas, &scope);
     }
     return status;
 }
@@ -217,7 +238,8 @@ static vram_status cublas_submit(struct vr_arithmetic *arithmetic, uint32_t numb
 
 static void close_library(struct vr_arithmetic *arithmetic) {
     struct cublas *cublas = arithmetic->library;
-    bool alive = cublas->context && cublas->cuda.push(cublas->context) == 0;
+    struct scope scope = {.context = cublas->context};
+    bool alive = cublas->context && context_push(cublas, &scope) == 0;
     for (uint32_t i = 0; i < cublas->slot_count; i++) {
         struct cublas_slot *slot = &cublas->slots[i];
         if (slot->handle && alive) {
@@ -226,7 +248,7 @@ static void close_library(struct vr_arithmetic *arithmetic) {
         vr_mutex_destroy(&slot->lock);
     }
     if (alive) {
-        context_leave(cublas);
+        context_leave(cublas, &scope);
     }
     for (uint32_t i = 0; i < cublas->slot_count; i++) {
         vr_block_free_after(arithmetic->pool, cublas->slots[i].scratch, arithmetic->queues[i]);
@@ -240,12 +262,12 @@ static vram_status make_slot(const struct vr_arithmetic *arithmetic, struct cubl
                              uint32_t number) {
     struct cublas_slot *slot = &cublas->slots[number];
     struct vram_error error;
-    void *context = NULL;
+    struct scope scope;
     vram_status status = vram_queue_native(arithmetic->queues[number], &slot->own);
-    if (status == VRAM_OK && (status = context_enter(cublas, slot->own, &context)) == VRAM_OK) {
-        cublas->context = context;
+    if (status == VRAM_OK && (status = context_enter(cublas, slot->own, &scope)) == VRAM_OK) {
+        cublas->context = scope.context;
         status = cublas_status(cublas->api.create(&slot->handle), "cublasCreate");
-        context_leave(cublas);
+        context_leave(cublas, &scope);
     }
     if (status == VRAM_OK && cublas->api.set_workspace) {
         vr_error_save(&error);

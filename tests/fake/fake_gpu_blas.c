@@ -137,7 +137,9 @@ int BLAS(Create)(void **made) {
         return code;
     }
     struct handle *handle = find_driver() ? calloc(1, sizeof *handle) : NULL;
-    if (!handle || !(handle->context = current()) || driver.load(&handle->module, text) != 0) {
+    void *scrap; /* as the real ones, it makes calls that a capture in global mode forbids */
+    if (!handle || !(handle->context = current()) || driver.load(&scrap, text) != 0 ||
+        driver.unload(scrap) != 0 || driver.load(&handle->module, text) != 0) {
         free(handle);
         return NOT_INITIALIZED;
     }

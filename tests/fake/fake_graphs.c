@@ -203,6 +203,11 @@ FAKE_API vr_cu_result cuGraphInstantiateWithFlags(struct fake_graph **ready,
 FAKE_API vr_cu_result cuGraphInstantiateWithFlags(struct fake_graph **ready,
                                                   struct fake_graph *graph,
                                                   unsigned long long flags) {
+    pthread_mutex_lock(&fake.lock);
+    vr_cu_result code = fake_leave(fake_unsafe());
+    if (code != VR_CU_SUCCESS) {
+        return code;
+    }
     struct fake_graph *made = graph_new();
     (void)flags;
     for (const struct fake_op *op = graph->head; made && op; op = op->next) {

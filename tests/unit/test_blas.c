@@ -11,6 +11,7 @@
 #include "vram/distance.h"
 #include "vram/limits.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -111,6 +112,32 @@ static void right_results(void **state) {
         assert_int_equal(blas->handles(), 0);
         end_clean(&rig);
     }
+}
+
+/* Of somebody else's, in global mode, which forbids what cuBLAS does at its start. */
+static void a_capture_goes_on(void **state) {
+    (void)state;
+    int (*begin)(void *stream, int mode), (*end)(void *stream, void **graph);
+    struct rig rig = begin_with(&kinds[0], kinds[0].library);
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_queue *queue;
+    void *stream, *graph = NULL, *library = dlopen(FAKE_CUDA_PATH, RTLD_NOW | RTLD_NOLOAD);
+    void *functions[] = {dlsym(library, "cuStreamBeginCapture_v2"),
+                         dlsym(library, "cuStreamEndCapture")};
+    memcpy(&begin, &functions[0], sizeof begin);
+    memcpy(&end, &functions[1], sizeof end);
+    assert_ok(vram_queue_create(rig.device, NULL, &queue));
+    assert_ok(vram_queue_native(queue, &stream));
+    assert_int_equal(begin(stream, 0), 0);
+    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_DEVICE);
+    vram_matmul product = product_of(70, 20, 33, VRAM_PRECISION_FP32);
+    assert_ok(vram_matmul_run(scheduler, &product));
+    assert_right(&product);
+    product_end(&product);
+    expect_by(scheduler, kinds[0].library);
+    assert_int_equal(end(stream, &graph), 0);
+    assert_ok(vram_scheduler_destroy(scheduler));
+    end_clean(&rig);
 }
 
 /* Small and large operands, in tiles and batches, with more under way than is kept there at
@@ -621,7 +648,7 @@ int main(void) {
         TEST(a_pool_without_room),    TEST(every_symbol_is_missed), TEST(an_old_library),
         TEST(only_beside_its_driver), TEST(any_call_any_code),      TEST(no_memory_to_begin_with),
         TEST(any_host_memory),        TEST(integers_of_8_bits),     TEST(without_kernels),
-        TEST(no_device_is_current),
+        TEST(no_device_is_current),   TEST(a_capture_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
