@@ -262,6 +262,16 @@ class Extensions(Case):
         adapter.enable()
         self.assertEqual(environment.parse(os.environ["VRAM_TORCH"]), {})
 
+    def test_another_allocator_was_asked_for(self):
+        self.torch()
+        os.environ.update(LIBVRAM_TORCH_EXTENSION=self.made(), VRAM_TORCH="require")
+        os.environ["PYTORCH_ALLOC_CONF"] = "max_split_size_mb:20,backend:cudaMallocAsync"
+        with self.assertRaisesRegex(RuntimeError, "PYTORCH_ALLOC_CONF asks for backend:cudaMallocAsync"):
+            vram_autoload.torch_imported()
+        os.environ["PYTORCH_ALLOC_CONF"] = "max_split_size_mb:20,backend:native"
+        vram_autoload.torch_imported()
+        self.assertTrue(adapter.enabled())
+
     def test_import_calls_enable(self):
         """The first `import torch` is that of enable(), and calls it."""
         torch = self.torch()

@@ -10,9 +10,11 @@ libvram cannot be PyTorch's allocator; and options of enable(), "moving=off" and
 from __future__ import annotations
 
 import os
+import re
 from typing import Dict
 
 NAME = "VRAM_TORCH"
+SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 ON = ("1", "on", "true", "yes")
 CHOICES = ("moving", "sharing")
 
@@ -31,8 +33,13 @@ def parse(value: str) -> Dict[str, str]:
 
 
 def enable(value: str) -> None:
-    """Without the plug-in: a program that does not know of vram.torch may need the statistics that it lacks."""
+    """Without the plug-in: a program that does not know of vram.torch may need the statistics that it lacks. A child
+    whose parent passed VRAM_TORCH on may have been given another allocator on purpose: that setting decides."""
     from . import adapter
+    for name in SETTINGS:
+        other = re.search(r"\bbackend:\s*(?!native\b)\w+", os.environ.get(name, ""))
+        if other:
+            raise ValueError(f"{name} asks for {other.group()}; take that out of it to use libvram")
     adapter.enable(fallback=False, **parse(value))
 
 
