@@ -2,15 +2,54 @@
 //! manager.rs: configuration, pressure, estimates, tracking and fallback of an engine: the code of document S1.
 //!
 //! cargo run --example manager --features model
+#![forbid(unsafe_code)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use vram::model::{select, InferenceShape};
 use vram::{
-    BufferKind, BufferOptions, Context, Limits, MemoryKind, PoolOptions, Preset, PressureLevel,
+    AllocOptions, BufferKind, BufferOptions, Context, Device, ForeignOptions, Limits, Memory,
+    MemoryKind, PoolOptions, Preset, PressureLevel, Provider, Queue,
 };
 
 const MIB: u64 = 1 << 20;
+
+/// Memory for GenericMemoryPool<Vec<u8>>: the program's own, on the host.
+struct HostMemory;
+
+impl Provider for HostMemory {
+    fn allocate(&self, bytes: u64) -> vram::Result<Memory> {
+        Memory::of_host(bytes, self.granule())
+    }
+
+    fn granule(&self) -> u64 {
+        64 << 10
+    }
+}
+
+/// "A pool for any backend". What the document records without having it cannot be reused, so the first attempt finds
+/// nothing.
+fn memory_pool_integration(device: &Device, queue: &Queue) -> vram::Result<()> {
+    let options = PoolOptions {
+        provider: Some(Arc::new(HostMemory)),
+        limits: Some(Limits::preset(Preset::Inference)?),
+        ..PoolOptions::default()
+    };
+    let pool = device.pool_with(&options)?;
+    let try_get = AllocOptions { cached_only: true, ..AllocOptions::default() };
+
+    // Try to get from the pool; else allocate.
+    let found = pool.alloc_with(queue, MIB, &try_get).map(drop);
+    assert!(found.expect_err("nothing is there").is_exhausted());
+    drop(pool.alloc(queue, MIB)?); // return to the pool
+    drop(pool.alloc_with(queue, MIB / 2, &try_get)?); // a larger one serves it
+    drop(pool.alloc(queue, MIB / 2)?);
+    let stats = pool.stats()?;
+    assert_eq!((stats.allocs, stats.hits), (3, 2));
+    println!("Hit rate: {:.1}%", stats.hit_rate * 100.0);
+    Ok(())
+}
 
 fn main() -> vram::Result<()> {
     let context = Context::new()?;
@@ -42,7 +81,15 @@ fn main() -> vram::Result<()> {
     assert!(pressure.level >= PressureLevel::Medium, "40 of 64 MiB are more than 0.6");
     let memory = device.memory()?;
     assert!(memory.held_bytes >= 40 * MIB && memory.total_bytes >= memory.free_bytes);
+    // Below 60 % of the memory, to 80 %, to 95 %, and above.
+    for (value, level) in [(0.59, PressureLevel::Low), (0.6, PressureLevel::Medium)] {
+        assert_eq!(PressureLevel::of(value), level);
+    }
+    for (value, level) in [(0.95, PressureLevel::High), (0.96, PressureLevel::Critical)] {
+        assert_eq!(PressureLevel::of(value), level);
+    }
     drop(held);
+    pool.clear()?; // clear_pool: out of the caches
     queue.wait()?; // memory goes back to the driver when the queue is done with it
     assert!(pool.trim()? >= 40 * MIB, "what nobody uses goes to the driver");
 
@@ -69,27 +116,49 @@ fn main() -> vram::Result<()> {
     let fp32 = mistral.estimate()?;
     mistral.element_bytes = 2;
     let fp16 = mistral.estimate()?;
-    println!("FP32: {:.2} GB, FP16: {:.2} GB", fp32.total_gib(), fp16.total_gib());
-    println!("  Model: {:.2} GB", fp32.model_bytes as f64 / (1u64 << 30) as f64);
-    println!("  KV Cache: {:.2} GB", fp32.kv_bytes as f64 / (1u64 << 30) as f64);
-    assert_eq!(fp16.total_bytes, 15_020_466_176);
+    println!("FP32: {:.2} GB, FP16: {:.2} GB", fp32.total_gb(), fp16.total_gb());
+    println!("  Model: {:.2} GB", fp32.model_mb() / 1024.0);
+    println!("  KV Cache: {:.2} GB", fp32.kv_mb() / 1024.0);
+    println!("  Activations: {:.2} MB", fp32.activation_mb());
+    assert_eq!((fp32.total_bytes, fp16.total_bytes), (30_040_932_352, 15_020_466_176));
 
     // A backend with enough memory, or the reason why there is none.
     let place = select(&context, MIB, None)?;
     println!("Use {} on device {}", place.backend, place.backend_index);
     match select(&context, 1 << 60, None) {
         Ok(_) => unreachable!("no device has an exbibyte"),
-        Err(error) => println!("{}", error.name()),
+        Err(error) => println!("{error}"), // No backend has enough memory
     }
 
     // Buffer tracking: what is old may be a leak.
-    let tagged = BufferOptions { tag: Some("attention_scores"), ..BufferOptions::default() };
-    let scores = pool.buffer_with(&queue, MIB, &tagged)?;
-    for block in pool.live(Duration::ZERO)? {
+    let meta = AllocOptions {
+        tag: Some("attention_scores"),
+        elements: 256 << 10, // 256K elements
+        ..AllocOptions::default()
+    };
+    let scores = pool.alloc_with(&queue, MIB, &meta)?;
+    let live = pool.live(Duration::ZERO)?;
+    for block in &live {
         println!("Live: {} bytes ({})", block.bytes, block.tag);
     }
+    assert!(live.len() == 1 && live[0].kind == MemoryKind::Device && live[0].id != 0);
+    assert_eq!((live[0].elements, &live[0].tag[..]), (256 << 10, "attention_scores"));
     assert!(pool.live(vram::OLD)?.is_empty(), "nothing here is a minute old");
+    let tracked = pool.live_stats()?;
+    println!("Tracked: {} buffers, {} bytes", tracked.live_blocks, tracked.live_bytes);
     drop(scores);
+
+    // tracker.track: what somebody else has allocated, until the record is dropped.
+    let workspace = ForeignOptions { tag: Some("cublas"), counts: true, ..Default::default() };
+    let record = device.track(32 * MIB, &workspace)?;
+    let foreign: Vec<_> =
+        device.live(Duration::ZERO)?.into_iter().filter(|block| block.foreign).collect();
+    assert!(foreign.len() == 1 && foreign[0].bytes == 32 * MIB && foreign[0].tag == "cublas");
+    assert_eq!(device.foreign()?.counted_bytes, 32 * MIB);
+    drop(record);
+    assert_eq!(device.foreign()?.count, 0);
+
+    memory_pool_integration(&device, &queue)?;
 
     // A fallback buffer lies in host memory when the device is full.
     let kind = BufferOptions { kind: BufferKind::Fallback, ..BufferOptions::default() };

@@ -15,7 +15,7 @@ fn work_that_timed_out_has_failed() {
     set_option("wait_timeout", Some("1ns")).expect("an option");
     let w = world("sim", "memory=256M,real=on,lag=10000");
     set_option("wait_timeout", None).expect("an option");
-    let scheduler = compute::Scheduler::new(&w.pool, compute::Place::Device).expect("a scheduler");
+    let scheduler = compute::Scheduler::on(&w.pool, compute::Place::Device).expect("a scheduler");
     let shape = compute::Shape { m: 64, k: 64, n: 64 };
     let product = scheduler.matmul_async(vec![1.0; 4096], vec![1.0; 4096], shape);
     let product = product.expect("a product");
