@@ -8,6 +8,7 @@
 use std::mem::{align_of, size_of};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use vram::{
@@ -19,6 +20,11 @@ use vram::{
 // Cache-line alignment: the control block takes two lines, telemetry one.
 const _: () = assert!(size_of::<RingControl>() == 128 && align_of::<RingControl>() == 128);
 const _: () = assert!(size_of::<RingTelemetry>() == 64 && align_of::<RingTelemetry>() == 64);
+
+/// A value on cache lines of its own.
+#[repr(C, align(128))]
+struct CacheLineAligned<T>(T);
+const _: () = assert!(size_of::<CacheLineAligned<f32>>() == 128);
 
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -97,6 +103,21 @@ fn main() -> vram::Result<()> {
     drop(pooled);
     let stats = buckets.stats()?;
     assert_eq!((stats.hits, stats.misses), (1, 1));
+
+    // It is thread-safe.
+    thread::scope(|scope| {
+        let acquire_and_release = || {
+            for i in 0..200 {
+                let (one, other) = (pool.alloc(&queue, 500 + i)?, pool.alloc(&queue, 3000)?);
+                assert_ne!(one.addr(), other.addr());
+            }
+            Ok(())
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(acquire_and_release)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+    })?;
+    let stats = pool.stats()?;
+    assert!(stats.hits > stats.misses && stats.returns > 0);
 
     // UnifiedBuffer: memory that migrates, where the device has it.
     if device.info()?.has(Cap::Managed) {

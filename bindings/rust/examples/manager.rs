@@ -10,10 +10,51 @@ use std::time::Duration;
 use vram::model::{select, InferenceShape};
 use vram::{
     AllocOptions, BufferKind, BufferOptions, Context, Device, ForeignOptions, Limits, Memory,
-    MemoryKind, PoolOptions, Preset, PressureLevel, Provider, Queue,
+    MemoryKind, Pool, PoolOptions, PoolStats, Preset, PressureLevel, Provider, Queue,
 };
 
 const MIB: u64 = 1 << 20;
+
+/// The document's trait, which a pool fulfils for every backend: CudaPool, RocmPool, MetalPool, OpenCL.
+trait GpuMemoryPool: Send + Sync {
+    fn backend_name(&self) -> vram::Result<String>;
+    fn stats(&self) -> vram::Result<PoolStats>;
+    fn total_memory(&self) -> vram::Result<Option<u64>>;
+    fn free_memory(&self) -> vram::Result<Option<u64>>;
+    fn pressure(&self) -> vram::Result<PressureLevel>;
+    fn clear_pool(&mut self) -> vram::Result<u64>;
+    fn shrink(&mut self) -> vram::Result<u64>;
+}
+
+impl GpuMemoryPool for Pool {
+    fn backend_name(&self) -> vram::Result<String> {
+        Ok(self.device().info()?.backend)
+    }
+
+    fn stats(&self) -> vram::Result<PoolStats> {
+        Pool::stats(self)
+    }
+
+    fn total_memory(&self) -> vram::Result<Option<u64>> {
+        Ok(self.device().memory()?.total_bytes)
+    }
+
+    fn free_memory(&self) -> vram::Result<Option<u64>> {
+        Ok(self.device().memory()?.free_bytes)
+    }
+
+    fn pressure(&self) -> vram::Result<PressureLevel> {
+        Ok(Pool::pressure(self)?.level)
+    }
+
+    fn clear_pool(&mut self) -> vram::Result<u64> {
+        self.clear() // out of the caches
+    }
+
+    fn shrink(&mut self) -> vram::Result<u64> {
+        self.trim() // and back to the driver: how many bytes
+    }
+}
 
 /// Memory for GenericMemoryPool<Vec<u8>>: the program's own, on the host.
 struct HostMemory;
@@ -56,6 +97,13 @@ fn main() -> vram::Result<()> {
     let device = context.best_device()?;
     let queue = device.queue()?;
 
+    // The picture: a pool for each backend; one that is absent says why.
+    let backends = context.backends()?;
+    for name in ["cuda", "hip", "metal", "opencl"] {
+        let backend = backends.iter().find(|backend| backend.name == name).expect("known");
+        assert!(backend.present || !backend.reason.is_empty());
+    }
+
     // Memory configuration: presets, and one of the program's own.
     for preset in [Preset::Default, Preset::Inference, Preset::Training, Preset::Constrained] {
         let limits = Limits::preset(preset)?;
@@ -67,7 +115,7 @@ fn main() -> vram::Result<()> {
         .min_free_bytes(MIB)
         .hard_bytes(64 * MIB)
         .tracking(true);
-    let pool = device.pool_with(&PoolOptions {
+    let mut pool = device.pool_with(&PoolOptions {
         name: Some("engine"),
         limits: Some(config),
         tracked: true,
@@ -76,12 +124,17 @@ fn main() -> vram::Result<()> {
 
     // The pool's interface: statistics, memory, pressure, clear and shrink.
     let held = pool.buffer(&queue, 40 * MIB)?;
-    let pressure = pool.pressure()?;
-    println!("backend {}, pressure {:?}", device.info()?.backend, pressure.level);
-    assert!(pressure.level >= PressureLevel::Medium, "40 of 64 MiB are more than 0.6");
-    let memory = device.memory()?;
-    assert!(memory.held_bytes >= 40 * MIB && memory.total_bytes >= memory.free_bytes);
-    // Below 60 % of the memory, to 80 %, to 95 %, and above.
+    let shared: &mut dyn GpuMemoryPool = &mut pool;
+    let level = shared.pressure()?;
+    println!("backend {}, pressure {level:?}", shared.backend_name()?);
+    assert!(level >= PressureLevel::Medium, "40 of 64 MiB are more than 0.6");
+    assert!(shared.total_memory()? >= shared.free_memory()?);
+    let stats = shared.stats()?;
+    assert!(stats.reserved_bytes >= stats.allocated_bytes + stats.cached_bytes); // total_allocated
+    assert!(stats.requested_bytes == 40 * MIB && stats.active_buffers == 1); // in_use
+    assert!(stats.peak_reserved_bytes >= stats.reserved_bytes); // peak
+    assert_eq!((stats.hits + stats.misses, stats.fallbacks), (1, 0)); // cpu_fallbacks
+                                                                      // Below 60 % of the memory, to 80 %, to 95 %, and above.
     for (value, level) in [(0.59, PressureLevel::Low), (0.6, PressureLevel::Medium)] {
         assert_eq!(PressureLevel::of(value), level);
     }
@@ -89,9 +142,11 @@ fn main() -> vram::Result<()> {
         assert_eq!(PressureLevel::of(value), level);
     }
     drop(held);
-    pool.clear()?; // clear_pool: out of the caches
     queue.wait()?; // memory goes back to the driver when the queue is done with it
-    assert!(pool.trim()? >= 40 * MIB, "what nobody uses goes to the driver");
+    let shared: &mut dyn GpuMemoryPool = &mut pool;
+    shared.clear_pool()?;
+    assert_eq!(shared.stats()?.cached_bytes, 0);
+    assert!(shared.shrink()? >= 40 * MIB, "what nobody uses goes to the driver");
 
     // Buckets of powers of two, for programs that were built on them.
     let buckets = PoolOptions { power_of_two: true, ..PoolOptions::default() };

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use vram::compute::{Place, Scheduler, Shape};
-use vram::{AsyncState, Context, Limits};
+use vram::{AsyncState, Context, Limits, Precision};
 
 const SHAPE: Shape = Shape { m: 24, k: 32, n: 40 };
 
@@ -51,6 +51,13 @@ fn main() -> vram::Result<()> {
     println!("  Hits: {}", second.hits); // reused buffers
     println!("  Misses: {}", second.misses); // new allocations
     println!("  Hit rate: {:.1}%", second.hit_rate * 100.0);
+
+    // get_or_create(size): a buffer that was returned is found again. return_buffer: it is dropped.
+    let queue = device.queue()?;
+    let own = device.pool()?;
+    let addr = own.buffer_of(&queue, a.len() as u64, Precision::Fp32)?.addr()?;
+    assert_eq!(own.buffer_of(&queue, a.len() as u64, Precision::Fp32)?.addr()?, addr);
+    assert_eq!((own.stats()?.hits, own.stats()?.misses), (1, 1));
 
     // Asynchronous operations. Start without blocking, do other work, wait when it is needed.
     let async_result = scheduler.matmul_async(a.clone(), b.clone(), SHAPE)?;

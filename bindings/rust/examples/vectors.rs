@@ -7,6 +7,16 @@
 use vram::compute::{self, DistanceOptions, Metric, Place, Scheduler};
 use vram::{BatchItem, Context, Device, Error, Limits, Pool, Precision, Queue};
 
+/// What a match on the document's GpuError does.
+fn kind_of<T>(result: vram::Result<T>) -> &'static str {
+    match result {
+        Ok(_) => "ok",
+        Err(Error::Invalid(_)) => "invalid input",
+        Err(error) if error.is_exhausted() => "memory allocation failed",
+        Err(_) => "other GPU error",
+    }
+}
+
 /// Check memory health: warn above 0.7, clean up above 0.9.
 fn check_memory_health(pool: &Pool) -> vram::Result<&'static str> {
     match pool.pressure()?.value {
@@ -109,6 +119,9 @@ fn main() -> vram::Result<()> {
         Err(error) => println!("Other error: {error}"),
         Ok(_) => unreachable!("68 MiB of at most 64"),
     }
+    assert_eq!(kind_of(pool.buffer(&queue, 8 << 20)), "memory allocation failed");
+    assert_eq!(kind_of(queue.wait().and(vram::parse_size("?"))), "invalid input");
+    assert_eq!(kind_of(context.device(1000)), "other GPU error"); // None there
     context.trim()?; // emergency_cleanup_all
     let report = pool.out_of_memory_report(vram::ReportFormat::Text)?;
     println!("{}", report.lines().next().unwrap_or(""));

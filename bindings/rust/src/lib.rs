@@ -32,9 +32,12 @@
 //!   which borrows its buffer.
 //! - Let a device use host memory after it was freed. Asynchronous copies own their memory ([`AsyncResult`]); copies of
 //!   borrowed memory wait for their end.
+//! - Have two hands on one named buffer ([`Named`]), or write the slot of a frame that is read ([`Frame`]).
+//! - Give a pool memory that is somebody else's: a [`Provider`] hands out [`Memory`], which owns what it names.
 //! - Panic across the library: every callback catches panics.
 //!
-//! Launching a kernel is `unsafe`: the device does what its code says.
+//! Launching a kernel is `unsafe`: the device does what its code says. The exception is a [`RingKernel`], which has
+//! nothing but its ring.
 //!
 //! # Threads
 //!
