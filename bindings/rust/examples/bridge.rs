@@ -105,11 +105,14 @@ fn main() -> vram::Result<()> {
     assert_eq!((stats.hits, stats.misses), (1, 1));
 
     // It is thread-safe.
+    let acquired = CacheLineAligned(AtomicU64::new(0));
+    let before = pool.stats()?.allocs;
     thread::scope(|scope| {
         let acquire_and_release = || {
             for i in 0..200 {
                 let (one, other) = (pool.alloc(&queue, 500 + i)?, pool.alloc(&queue, 3000)?);
                 assert_ne!(one.addr(), other.addr());
+                acquired.0.fetch_add(2, Ordering::Relaxed);
             }
             Ok(())
         };
@@ -117,6 +120,7 @@ fn main() -> vram::Result<()> {
         threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
     })?;
     let stats = pool.stats()?;
+    assert_eq!(stats.allocs - before, acquired.0.load(Ordering::Relaxed));
     assert!(stats.hits > stats.misses && stats.returns > 0);
 
     // UnifiedBuffer: memory that migrates, where the device has it.

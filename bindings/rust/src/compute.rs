@@ -226,17 +226,17 @@ impl Scheduler {
         self.0.raw
     }
 
-    /// Copies a matrix B of k * n numbers to where products need it, for as long as the weights live.
+    /// Copies a matrix B of k * n numbers to where products need it, for as long as the weights live. Waits, as
+    /// [`Scheduler::matmul`] does.
     pub fn weights(&self, b: &[f32], k: usize, n: usize) -> Result<Weights> {
         let mut options: ffi::vram_weights_options = sized();
         options.k = k as u64;
         options.n = n as u64;
         options.b = b.as_ptr().cast();
         options.b_elements = length(b);
-        // SAFETY: a valid handle; the numbers are read before the call returns.
-        let raw = made(ptr::null_mut(), |out| unsafe {
-            ffi::vram_weights_create(self.raw(), &options, out)
-        })?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: a valid handle and an out-parameter; the numbers are borrowed until the copy is over.
+        over(unsafe { ffi::vram_weights_create(self.raw(), &options, &mut raw) })?;
         Ok(Weights(Arc::new(WeightsInner { raw, _scheduler: self.0.clone() })))
     }
 

@@ -179,6 +179,35 @@ fn frames_show_one_moment_and_stay() {
     assert!(matches!(w.device.readback(&slots), Err(Error::Invalid(_))));
 }
 
+/// What a program forgets keeps what it has: nobody else gets it.
+#[test]
+fn what_is_forgotten_stays() {
+    let w = world("host", "");
+    let manager = w.pool.named(&w.queue, &NamedOptions::default()).expect("a manager");
+    let mut buffer = manager.add("nodes", 64, None).expect("a buffer");
+    buffer.fill(5).expect("fill");
+    std::mem::forget(buffer.map::<u8>().expect("mapped"));
+    assert!(matches!(buffer.map::<u8>(), Err(Error::Busy(_) | Error::Invalid(_))));
+    drop(buffer);
+    std::mem::forget(manager.get("nodes").expect("given back"));
+    assert!(matches!(manager.remove("nodes"), Err(Error::Busy(_))));
+
+    let mut source = w.pool.buffer(&w.queue, 4096).expect("a buffer");
+    let readback = w.device.readback(&ReadbackOptions::default()).expect("a readback");
+    let mut frames = Vec::new();
+    for step in 1..3u8 {
+        source.fill(step).expect("fill");
+        let number = readback.start(&[&source]).expect("a frame");
+        readback.wait_for(number, LONG).expect("arrived");
+        frames.push(readback.latest().expect("arrived").expect("a frame"));
+    }
+    let kept: &'static [Frame] = Box::leak(frames.into_boxed_slice());
+    source.fill(9).expect("fill");
+    assert!(matches!(readback.start(&[&source]), Err(Error::Busy(_))));
+    drop((readback, source, manager, w));
+    assert!(kept[0].iter().all(|byte| *byte == 1) && kept[1].iter().all(|byte| *byte == 2));
+}
+
 #[test]
 fn streams_are_queues_of_one_set() {
     everywhere(|w| {
