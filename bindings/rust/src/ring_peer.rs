@@ -246,7 +246,7 @@ impl RingPeer<'_> {
         }
         // SAFETY: a word of a live ring.
         let taken = unsafe { (*way.tail).load(Ordering::Acquire) };
-        way.capacity.saturating_sub(way.mine - taken)
+        way.capacity.saturating_sub(way.mine.wrapping_sub(taken))
     }
 
     /// Whether the host has asked for the end ([`crate::Ring::stop`]) and no message is left. A kernel that waits for

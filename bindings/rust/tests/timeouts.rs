@@ -39,12 +39,21 @@ fn a_kernel_that_stays_keeps_its_ring() {
     let kernel = RingKernel::new(&w.device, "stays", stays).expect("a kernel");
     let ring = w.pool.ring(&RingOptions::default()).expect("a ring");
     ring.launch(&kernel).expect("launched");
-    drop((ring, kernel, w));
+    let bytes = ring.info().expect("info").bytes;
+    drop((ring, kernel));
+    let queue = w.device.queue().expect("a queue");
+    let mut others: Vec<_> =
+        (0..4).map(|_| w.pool.alloc(&queue, bytes).expect("a block")).collect();
+    others.iter_mut().for_each(|block| block.fill(0x11).expect("fill"));
+    queue.wait_for(Duration::from_secs(60)).expect("filled");
     DROPPED.store(true, Ordering::SeqCst);
     let start = Instant::now();
     while SENT.load(Ordering::SeqCst) < 4096 {
         assert!(start.elapsed() < Duration::from_secs(60), "it does not go on");
         std::thread::yield_now();
+    }
+    for block in others {
+        assert!(block.download::<u8>().expect("contents").iter().all(|byte| *byte == 0x11));
     }
 }
 
