@@ -17,6 +17,11 @@ export CARGO_TARGET_DIR="$build/rust" VRAM_LIB_DIR="$build" CARGO_NET_OFFLINE=tr
 unset VRAM_STATIC VRAM_BACKENDS VRAM_SIM
 PATH=$(dirname "$cargo"):$PATH # rustc lies beside it
 cd "$source/bindings/rust"
+# The documents' code needs neither `unsafe` nor the C API.
+for example in scheduler manager bridge consolidation vectors; do
+    grep -q '^#!\[forbid(unsafe_code)\]' "examples/$example.rs"
+    if grep -n 'ffi' "examples/$example.rs"; then exit 1; fi
+done
 "$cargo" test --quiet --offline --locked --all-features --lib --tests
 "$cargo" build --quiet --offline --locked --all-features --lib --examples
 if [ -n "$python" ]; then

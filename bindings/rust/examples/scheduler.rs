@@ -2,9 +2,10 @@
 //! scheduler.rs: products with buffers from a pool, and results that arrive later: the code of document S0.
 //!
 //! cargo run --example scheduler --features compute
+#![forbid(unsafe_code)]
 
 use vram::compute::{Place, Scheduler, Shape};
-use vram::{AsyncState, Context, Limits};
+use vram::{AsyncState, Context, Limits, Precision};
 
 const SHAPE: Shape = Shape { m: 24, k: 32, n: 40 };
 
@@ -25,12 +26,16 @@ fn is_product(a: &[f32], b: &[f32], c: &[f32]) -> bool {
 }
 
 fn main() -> vram::Result<()> {
+    // HybridScheduler::new: one call, with all it needs.
+    let (a, b) = (numbers(SHAPE.m * SHAPE.k, 1), numbers(SHAPE.k * SHAPE.n, 2));
+    assert!(is_product(&a, &b, &Scheduler::new()?.matmul(&a, &b, SHAPE)?));
+
+    // The same with a pool of the program's own, whose limits can be set.
     let context = Context::new()?;
     let device = context.best_device()?;
     let pool = device.pool()?;
     // These products are too small for the scheduler's own rule to send them to a device.
-    let scheduler = Scheduler::new(&pool, Place::Device)?;
-    let (a, b) = (numbers(SHAPE.m * SHAPE.k, 1), numbers(SHAPE.k * SHAPE.n, 2));
+    let scheduler = Scheduler::on(&pool, Place::Device)?;
     let (a2, b2) = (numbers(a.len(), 3), numbers(b.len(), 4));
 
     // Buffer pooling. First call: takes memory. Second call: reuses it.
@@ -47,17 +52,23 @@ fn main() -> vram::Result<()> {
     println!("  Misses: {}", second.misses); // new allocations
     println!("  Hit rate: {:.1}%", second.hit_rate * 100.0);
 
+    // get_or_create(size): a buffer that was returned is found again. return_buffer: it is dropped.
+    let queue = device.queue()?;
+    let own = device.pool()?;
+    let addr = own.buffer_of(&queue, a.len() as u64, Precision::Fp32)?.addr()?;
+    assert_eq!(own.buffer_of(&queue, a.len() as u64, Precision::Fp32)?.addr()?, addr);
+    assert_eq!((own.stats()?.hits, own.stats()?.misses), (1, 1));
+
     // Asynchronous operations. Start without blocking, do other work, wait when it is needed.
     let async_result = scheduler.matmul_async(a.clone(), b.clone(), SHAPE)?;
     let cpu_work: u64 = (0..1000).sum();
-    while !async_result.is_ready() {
-        std::thread::yield_now();
-    }
-    assert_eq!(async_result.state()?, AsyncState::Ready);
-    assert_eq!(async_result.try_get()?, Some(&result1)); // without blocking, and again
-    assert_eq!(async_result.try_get()?, Some(&result1));
     let gpu_result = async_result.wait()?;
     println!("CPU work {cpu_work}, first element {:.4}", gpu_result[0]);
+    if async_result.is_ready() {
+        let result = async_result.try_get()?; // after the wait, without blocking, as often as one likes
+        assert_eq!(result, Some(&result1));
+    }
+    assert_eq!(async_result.state()?, AsyncState::Ready);
 
     // Reuse buffers for repeated operations: one scheduler for the loop.
     let misses = scheduler.stats()?.misses;
@@ -72,22 +83,24 @@ fn main() -> vram::Result<()> {
     let ops: Vec<_> = batches.iter().map(|input| (&input[..], &b[..], SHAPE)).collect();
     assert_eq!(scheduler.matmul_batch(&ops)?, single);
     println!("Weights sent once for {} products", scheduler.stats()?.shared_operands + 1);
+    let weights = scheduler.weights(&b, SHAPE.k, SHAPE.n)?; // or once for the life of a model
+    assert!(is_product(&a, &b, &scheduler.matmul(&a, &weights, SHAPE)?));
 
     // Pipeline parallelism: the device computes one batch while the CPU works on the one before.
-    let mut previous = gpu_result;
+    let mut previous = async_result.into_inner()?;
     let mut sums = Vec::new();
     for batch in batches {
-        let gpu_future = scheduler.matmul_async(batch, b.clone(), SHAPE)?;
+        let gpu_future = scheduler.matmul_async(batch, weights.clone(), SHAPE)?;
         sums.push(previous.iter().sum::<f32>());
-        previous = gpu_future.wait()?;
+        previous = gpu_future.into_inner()?;
     }
-    assert_eq!(previous, single[3]);
+    assert!(previous.iter().zip(&single[3]).all(|(one, other)| (one - other).abs() < 1e-4));
     println!("{} batches in a pipeline", sums.len());
 
     // A failure is a state of the result, with its text: here of a pool that may hold nothing.
     let small = device.pool()?;
     small.set_limits(&Limits::new().hard_bytes(1))?;
-    let strict = Scheduler::new(&small, Place::Device)?;
+    let strict = Scheduler::on(&small, Place::Device)?;
     let failed = strict.matmul_async(a, b, SHAPE)?;
     while !failed.is_ready() {
         std::thread::yield_now();

@@ -9,12 +9,16 @@
 //! (3) A callback holds no reference to a queue, directly or not: the end of the queue would wait for it.
 
 use std::any::Any;
+use std::future::Future;
 use std::mem;
 use std::os::raw::c_void;
-use std::sync::Arc;
+use std::os::unix::io::{FromRawFd, OwnedFd};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
-use crate::error::{check, contained, made, nanoseconds, Error};
+use crate::error::{check, contained, locked, made, nanoseconds, Error};
 use crate::ffi;
 use crate::pod::Pod;
 use crate::queue::{Point, Queue};
@@ -76,8 +80,23 @@ host_memory! { Vec<T>, Box<[T]>, Arc<[T]>, &'static [T] }
 /// let mut buffer = pool.buffer(&queue, 4096)?;
 /// let upload = buffer.upload_async(vec![7u8; 4096])?; // owns the vector until the device has read it
 /// let download = buffer.download_async::<u8>()?;      // after it, on the same queue
-/// assert_eq!(download.wait()?, upload.wait()?);
+/// assert_eq!(download.wait()?, upload.wait()?);       // borrowed: both may be asked again
+/// let bytes: Vec<u8> = download.into_inner()?;        // handed out
+/// # assert_eq!(bytes.len(), 4096);
 /// # Ok(()) }
+/// ```
+///
+/// It is a future as well, of any executor. No thread polls devices for a program, so a result that is awaited before
+/// it is ready has a thread of the library wait for it: `vram_async_fd_open` of the C API.
+///
+/// What is borrowed cannot outlast the result:
+///
+/// ```compile_fail,E0505
+/// fn demo(result: vram::AsyncResult<Vec<u8>>) -> vram::Result<usize> {
+///     let bytes = result.wait()?;
+///     let owned = result.into_inner()?;
+///     Ok(bytes.len() + owned.len())
+/// }
 /// ```
 ///
 /// Results can go to another thread only if what they hold can:
@@ -91,8 +110,16 @@ pub struct AsyncResult<T: Send + 'static> {
     raw: ffi::vram_async,
     value: Option<T>,                         // None once it was handed out
     used: Option<Box<dyn Any + Send + Sync>>, // other memory of the work
-    _queue: Queue,                            // so that the context lasts as long as the handle
+    woken: Option<Arc<Mutex<Option<Waker>>>>, // whom the end of the work wakes; None: nobody yet
+    watched: bool,                            // a thread of the library waits for the work
+    _alive: Alive,
 }
+
+/// An object that the handle of a result needs, so that the context lasts as long as it.
+pub(crate) type Alive = Arc<dyn Any + Send + Sync>;
+
+// Nothing points into a result, and what it gives is moved when it is complete.
+impl<T: Send + 'static> Unpin for AsyncResult<T> {}
 
 impl<T: Send + 'static> AsyncResult<T> {
     /// Owns `value`, and `used`, from before the work is submitted by `start`. Keeps (1): if `start` fails the work may
@@ -106,13 +133,23 @@ impl<T: Send + 'static> AsyncResult<T> {
         let mut raw = ffi::vram_async { word: [0; 4] };
         let status = start(&value, &mut raw);
         if status == ffi::VRAM_OK {
-            return Ok(AsyncResult { raw, value: Some(value), used, _queue: queue.clone() });
+            return Ok(AsyncResult::of_raw(raw, value, used, queue.alive()));
         }
         let error = Error::from_status(status);
         if !is_over(queue, status) {
             mem::forget((value, used));
         }
         Err(error)
+    }
+
+    /// Of a handle whose work has been submitted, and which `alive` outlasts.
+    pub(crate) fn of_raw(
+        raw: ffi::vram_async,
+        value: T,
+        used: Option<Box<dyn Any + Send + Sync>>,
+        alive: Alive,
+    ) -> AsyncResult<T> {
+        AsyncResult { raw, value: Some(value), used, woken: None, watched: false, _alive: alive }
     }
 
     /// The same for mutable memory.
@@ -124,7 +161,7 @@ impl<T: Send + 'static> AsyncResult<T> {
         let mut raw = ffi::vram_async { word: [0; 4] };
         let status = start(&mut value, &mut raw);
         if status == ffi::VRAM_OK {
-            return Ok(AsyncResult { raw, value: Some(value), used: None, _queue: queue.clone() });
+            return Ok(AsyncResult::of_raw(raw, value, None, queue.alive()));
         }
         let error = Error::from_status(status);
         if !is_over(queue, status) {
@@ -150,11 +187,17 @@ impl<T: Send + 'static> AsyncResult<T> {
         })
     }
 
-    /// Waits until the work is complete, for as long as that takes, and hands out what it gives.
-    pub fn wait(mut self) -> Result<T> {
-        // SAFETY: a handle of the library, or zeros.
+    /// Waits until the work is complete, for as long as that takes; what it gives. May be called again.
+    pub fn wait(&self) -> Result<&T> {
+        // SAFETY: a handle of the library, or zeros. Keeps (2): complete work writes the value no more.
         check(unsafe { ffi::vram_async_wait(&self.raw, ffi::VRAM_TIMEOUT_INFINITE) })?;
-        Ok(self.value.take().expect("only this call takes it"))
+        self.value.as_ref().ok_or_else(handed_out)
+    }
+
+    /// Waits as [`AsyncResult::wait`] does, and hands out what the work gives.
+    pub fn into_inner(mut self) -> Result<T> {
+        self.wait()?;
+        self.value.take().ok_or_else(handed_out)
     }
 
     /// Waits for at most `time`; whether the work is complete now.
@@ -172,7 +215,7 @@ impl<T: Send + 'static> AsyncResult<T> {
     pub fn try_get(&self) -> Result<Option<&T>> {
         // SAFETY: a handle of the library, or zeros. Keeps (2): complete work writes the value no more.
         match unsafe { ffi::vram_async_poll(&self.raw) } {
-            ffi::VRAM_OK => Ok(self.value.as_ref()),
+            ffi::VRAM_OK => self.value.as_ref().map(Some).ok_or_else(handed_out),
             ffi::VRAM_ERR_NOT_READY => Ok(None),
             failed => Err(Error::from_status(failed)),
         }
@@ -205,6 +248,56 @@ impl<T: Send + 'static> AsyncResult<T> {
         F: FnOnce(Result<()>) + Send + 'static,
     {
         then(&self.raw, Box::new(call)).map_err(|(error, _)| error)
+    }
+}
+
+impl<T: Send + 'static> Future for AsyncResult<T> {
+    type Output = Result<T>;
+
+    /// After it was ready, [`Error::Invalid`]: what the work gives was handed out.
+    fn poll(self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Result<T>> {
+        let this = self.get_mut();
+        if let Ok(None) = this.try_get() {
+            if this.wake_at_end(context.waker().clone()).is_err() {
+                context.waker().wake_by_ref(); // there is no thread to spare: the executor asks again
+            }
+        }
+        match this.try_get().map(|value| value.is_some()) {
+            Ok(false) => Poll::Pending,
+            Ok(true) => Poll::Ready(this.value.take().ok_or_else(handed_out)),
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+impl<T: Send + 'static> AsyncResult<T> {
+    /// Has a thread of the library wait for the work, and wake `waker`, or its successor, at the end.
+    fn wake_at_end(&mut self, waker: Waker) -> Result<()> {
+        let registered = self.woken.is_some();
+        let woken = self.woken.get_or_insert_with(Arc::default).clone();
+        let _former = locked(&woken).replace(waker); // before the work is asked again: it may end at any moment
+        if !registered {
+            let wake = move |_| {
+                let waker = locked(&woken).take();
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            };
+            if let Err(error) = self.on_ready(wake) {
+                self.woken = None;
+                return Err(error);
+            }
+        }
+        if !self.watched {
+            let mut file = -1;
+            // SAFETY: one handle, and an out-parameter. The descriptor is ours to close; the thread waits all the same.
+            unsafe {
+                check(ffi::vram_async_fd_open(&self.raw, 1, &mut file))?;
+                drop(OwnedFd::from_raw_fd(file));
+            }
+            self.watched = true;
+        }
+        Ok(())
     }
 }
 
@@ -244,6 +337,10 @@ impl<T: Send + 'static> Drop for AsyncResult<T> {
     }
 }
 
+fn handed_out() -> Error {
+    Error::invalid("what the work gives was handed out before")
+}
+
 type Call = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// Registers a callback; returns it if that fails.
@@ -264,6 +361,13 @@ unsafe extern "C" fn run_call(user: *mut c_void, status: ffi::vram_status) {
 /// After a failed submission: whether no work of it runs, or will run. Waits for the queue where the status does not
 /// say so.
 pub(crate) fn is_over(queue: &Queue, status: ffi::vram_status) -> bool {
+    // SAFETY: a valid handle.
+    unsafe { is_over_on(queue.raw(), status) }
+}
+
+/// # Safety
+/// The handle is valid.
+pub(crate) unsafe fn is_over_on(queue: *mut ffi::vram_queue, status: ffi::vram_status) -> bool {
     let ended = |status| {
         matches!(
             status,
@@ -278,8 +382,7 @@ pub(crate) fn is_over(queue: &Queue, status: ffi::vram_status) -> bool {
                 | ffi::VRAM_ERR_SHUTDOWN
         )
     };
-    // SAFETY: a valid handle.
-    ended(status) || ended(unsafe { ffi::vram_queue_wait(queue.raw(), ffi::VRAM_TIMEOUT_INFINITE) })
+    ended(status) || ended(ffi::vram_queue_wait(queue, ffi::VRAM_TIMEOUT_INFINITE))
 }
 
 /// The end of a call that lent borrowed memory to the device: it returns only when the device no longer uses it.

@@ -7,7 +7,7 @@ use std::os::raw::c_void;
 use std::ptr;
 
 use crate::async_result::settle;
-use crate::buffer::{Buffer, BufferKind, Precision};
+use crate::buffer::{Buffer, BufferKind, Owner, Precision};
 use crate::error::{c_option, check, made, pointer_of, sized, Error};
 use crate::ffi;
 use crate::mapping::Mapping;
@@ -181,12 +181,13 @@ impl Batch {
         if buffer.queue().raw() != self.queue.raw() {
             return Err(Error::invalid("the home of the buffer is another queue than the batch's"));
         }
+        buffer.can_be_given()?;
         let mut buffer = buffer;
         let kind = buffer.info()?.kind;
         // SAFETY: valid handles.
         let index =
             made(0, |index| unsafe { ffi::vram_batch_give(self.raw, buffer.raw(), index) })?;
-        buffer.set_owned(false);
+        buffer.set_owner(Owner::Lender);
         if !self.given.iter().chain([&self.pool]).any(|pool| pool.raw() == buffer.pool().raw()) {
             self.given.push(buffer.pool().clone());
         }
@@ -233,6 +234,6 @@ impl Batch {
         // SAFETY: a valid handle and an out-parameter.
         let raw =
             made(ptr::null_mut(), |out| unsafe { ffi::vram_batch_get(self.raw, number, out) })?;
-        Ok(Buffer::of_raw(raw, self.kinds[index], false, &self.pool, &self.queue))
+        Ok(Buffer::of_raw(raw, self.kinds[index], Owner::Lender, &self.pool, &self.queue))
     }
 }

@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 
 use crate::async_result::{settle, AsyncResult, HostMemory};
-use crate::error::{check, sized, Error};
+use crate::error::{c_option, check, made, pointer_of, sized, Error};
 use crate::ffi;
 use crate::pod::{bytes_of, zeros, Pod};
 use crate::pool::Pool;
@@ -25,6 +25,21 @@ pub struct Block<'a> {
     pool: PhantomData<&'a Pool>,
 }
 
+/// What a block is.
+#[derive(Clone, Debug, Default)]
+pub struct AllocOptions<'a> {
+    /// A power of two from 256 on; 0: 512.
+    pub alignment: u64,
+    /// From memory that the pool holds already, or not at all.
+    pub cached_only: bool,
+    /// Who it is for, "tenant/model/layer".
+    pub tag: Option<&'a str>,
+    /// A label for reports.
+    pub name: Option<&'a str>,
+    /// How many things it holds, for reports; 0: unknown.
+    pub elements: u64,
+}
+
 impl<'a> Block<'a> {
     #[inline]
     pub(crate) fn alloc(pool: &'a Pool, queue: &'a Queue, bytes: u64) -> Result<Block<'a>> {
@@ -34,6 +49,26 @@ impl<'a> Block<'a> {
             ffi::VRAM_OK => Ok(Block { addr, bytes, queue, pool: PhantomData }),
             failed => Err(Error::from_status(failed)),
         }
+    }
+
+    pub(crate) fn alloc_with(
+        pool: &'a Pool,
+        queue: &'a Queue,
+        bytes: u64,
+        options: &AllocOptions<'_>,
+    ) -> Result<Block<'a>> {
+        let (name, tag) = (c_option(options.name)?, c_option(options.tag)?);
+        let mut raw: ffi::vram_alloc_options = sized();
+        raw.alignment = options.alignment;
+        raw.flags = if options.cached_only { ffi::VRAM_ALLOC_CACHED_ONLY as u32 } else { 0 };
+        raw.name = pointer_of(&name);
+        raw.tag = pointer_of(&tag);
+        raw.elements = options.elements;
+        // SAFETY: valid handles and an out-parameter; what the options point to outlives the call.
+        let addr = made(0, |addr| unsafe {
+            ffi::vram_alloc_with(pool.raw(), bytes, queue.raw(), &raw, addr)
+        })?;
+        Ok(Block { addr, bytes, queue, pool: PhantomData })
     }
 
     pub(crate) fn of_parts(addr: u64, bytes: u64, queue: &'a Queue) -> Block<'a> {
@@ -52,6 +87,14 @@ impl<'a> Block<'a> {
         self.bytes
     }
 
+    /// What it takes of its pool, after rounding.
+    pub fn held_bytes(&self) -> Result<u64> {
+        // SAFETY: the block is live; an out-parameter of the right size.
+        let info: ffi::vram_block_info =
+            made(sized(), |info| unsafe { ffi::vram_block_info_get(self.addr, info) })?;
+        Ok(info.held_bytes)
+    }
+
     /// Copies `data` to its start and waits until that is done.
     pub fn upload<T: Pod>(&mut self, data: &[T]) -> Result<()> {
         upload(self.queue, self.addr, self.bytes, data)
@@ -64,7 +107,7 @@ impl<'a> Block<'a> {
 
     /// Copies all of it to the host, after the work that was submitted to its queue before.
     pub fn download<T: Pod>(&self) -> Result<Vec<T>> {
-        self.download_async()?.wait()
+        self.download_async()?.into_inner()
     }
 
     /// The same in the background.

@@ -18,6 +18,7 @@ use crate::error::{array_text, c_option, check, made, pointer_of, sized, text_of
 use crate::ffi;
 use crate::growth::Growth;
 use crate::mapping::Mapping;
+use crate::named::Held;
 use crate::pod::{bytes_of, zeros, Pod};
 use crate::pool::Pool;
 use crate::queue::Queue;
@@ -93,6 +94,17 @@ numbered! {
     }
 }
 
+/// Where a managed buffer is used next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// On its own device.
+    Own,
+    /// On the host.
+    Host,
+    /// On the device of that number in [`crate::Context::devices`].
+    Device(u32),
+}
+
 /// What a buffer is. Empty: device memory, counted in bytes.
 #[derive(Clone, Debug, Default)]
 pub struct BufferOptions<'a> {
@@ -114,9 +126,19 @@ pub struct BufferOptions<'a> {
 pub struct Buffer {
     raw: *mut ffi::vram_buffer,
     kind: BufferKind,
-    owned: bool, // false: a batch or a scope ends it
+    owner: Owner,
     queue: Queue,
     pool: Pool,
+}
+
+/// Who ends a buffer.
+pub(crate) enum Owner {
+    /// Its value does.
+    Value,
+    /// A batch or a scope, for no longer than which the value is lent.
+    Lender,
+    /// A manager, to which the value gives it back.
+    Name(#[allow(dead_code)] Held), // its end gives the name back
 }
 
 // SAFETY: a handle is a checked number; any call may be made from any thread. Contents: see (1) and (2).
@@ -125,7 +147,7 @@ unsafe impl Sync for Buffer {}
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if self.owned {
+        if let Owner::Value = self.owner {
             // SAFETY: the handle is ours.
             unsafe { ffi::vram_buffer_destroy(self.raw) };
         }
@@ -161,21 +183,29 @@ impl Buffer {
                 ffi::vram_buffer_create(pool.raw(), bytes, queue.raw(), raw, out)
             })
         })??;
-        Ok(Buffer::of_raw(raw, options.kind, true, pool, queue))
+        Ok(Buffer::of_raw(raw, options.kind, Owner::Value, pool, queue))
     }
 
     pub(crate) fn of_raw(
         raw: *mut ffi::vram_buffer,
         kind: BufferKind,
-        owned: bool,
+        owner: Owner,
         pool: &Pool,
         queue: &Queue,
     ) -> Buffer {
-        Buffer { raw, kind, owned, queue: queue.clone(), pool: pool.clone() }
+        Buffer { raw, kind, owner, queue: queue.clone(), pool: pool.clone() }
     }
 
-    pub(crate) fn set_owned(&mut self, owned: bool) {
-        self.owned = owned;
+    pub(crate) fn set_owner(&mut self, owner: Owner) {
+        self.owner = owner;
+    }
+
+    /// Whether it may be given to another owner: one that a manager has the name of may not.
+    pub(crate) fn can_be_given(&self) -> Result<()> {
+        match self.owner {
+            Owner::Name(_) => Err(Error::invalid("the buffer belongs to its manager")),
+            _ => Ok(()),
+        }
     }
 
     /// The handle, for calls of [`ffi`] that the crate does not wrap.
@@ -207,6 +237,8 @@ impl Buffer {
             elements: raw.elements,
             resizes: raw.resizes,
             pinned: raw.pinned,
+            created_ns: raw.created_ns,
+            accessed_ns: raw.accessed_ns,
         })
     }
 
@@ -264,7 +296,7 @@ impl Buffer {
 
     /// Copies all bytes in use to the host, after the work that was submitted to its queue before, and waits.
     pub fn download<T: Pod>(&self) -> Result<Vec<T>> {
-        self.download_async()?.wait()
+        self.download_async()?.into_inner()
     }
 
     /// Copies `data` to its start in the background. The result owns the data until the device has read it.
@@ -344,7 +376,7 @@ impl Buffer {
         Ok(())
     }
 
-    fn span(&self, bytes: u64) -> Result<ffi::vram_span> {
+    pub(crate) fn span(&self, bytes: u64) -> Result<ffi::vram_span> {
         let start = ffi::vram_span { buffer: ptr::null_mut(), offset: 0, bytes: 0 };
         // SAFETY: a valid handle and an out-parameter.
         made(start, |span| unsafe { ffi::vram_buffer_span(self.raw, 0, bytes, span) })
@@ -415,9 +447,13 @@ impl Buffer {
         check(unsafe { ffi::vram_buffer_demote(self.raw, self.queue.raw()) })
     }
 
-    /// Moves a managed buffer to its device, or to the host, before it is used there. A hint.
-    pub fn prefetch(&mut self, to_host: bool) -> Result<()> {
-        let target = if to_host { ffi::VRAM_TARGET_HOST } else { ffi::VRAM_TARGET_OWN };
+    /// Moves a managed buffer to where it will be used. A hint.
+    pub fn prefetch(&mut self, to: Target) -> Result<()> {
+        let target = match to {
+            Target::Own => ffi::VRAM_TARGET_OWN,
+            Target::Host => ffi::VRAM_TARGET_HOST,
+            Target::Device(index) => i32::try_from(index).unwrap_or(i32::MAX),
+        };
         let bytes = self.bytes()?;
         // SAFETY: valid handles.
         check(unsafe { ffi::vram_buffer_prefetch(self.raw, 0, bytes, target, self.queue.raw()) })
@@ -475,4 +511,8 @@ pub struct BufferInfo {
     pub resizes: u64,
     /// Page-locked.
     pub pinned: bool,
+    /// On the library's monotonic clock.
+    pub created_ns: u64,
+    /// When a call last used it.
+    pub accessed_ns: u64,
 }

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Contexts, backends, and what is known of devices before they are opened.
 
+use std::os::raw::c_void;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use crate::buffer::numbered;
 use crate::device::Device;
-use crate::error::{array_text, c_option, check, known, made, pointer_of, sized, text_of};
+use crate::error::{
+    array_text, c_option, check, contained, known, locked, made, pointer_of, sized, text_of, Error,
+};
 use crate::ffi;
 use crate::pool::PoolStats;
 use crate::Result;
@@ -27,6 +31,7 @@ pub struct Context(Arc<ContextInner>);
 
 struct ContextInner {
     raw: *mut ffi::vram_context,
+    handlers: Mutex<Vec<*mut ErrorCall>>, // all that were set: a thread may be inside a former one
 }
 
 // SAFETY: a handle is a checked number; any call may be made from any thread (vram/base.h).
@@ -37,6 +42,10 @@ impl Drop for ContextInner {
     fn drop(&mut self) {
         // SAFETY: the handle is ours. Its status is in the log; a destructor has nobody to tell.
         unsafe { ffi::vram_context_destroy(self.raw) };
+        for handler in locked(&self.handlers).drain(..) {
+            // SAFETY: made by Box::into_raw. Every object holds the context, so nobody is inside a handler now.
+            drop(unsafe { Box::from_raw(handler) });
+        }
     }
 }
 
@@ -54,7 +63,7 @@ impl Context {
         raw.sim = pointer_of(&sim);
         // SAFETY: the texts outlive the call.
         let raw = made(ptr::null_mut(), |out| unsafe { ffi::vram_context_create(&raw, out) })?;
-        Ok(Context(Arc::new(ContextInner { raw })))
+        Ok(Context(Arc::new(ContextInner { raw, handlers: Mutex::default() })))
     }
 
     /// The handle, for calls of [`ffi`] that the crate does not wrap.
@@ -127,6 +136,39 @@ impl Context {
         made(0, |bytes| unsafe { ffi::vram_context_trim(self.raw(), ptr::null(), bytes) })
     }
 
+    /// Calls `handler` for every error of an allocation in this context, after all that a pool does by itself, and does
+    /// what it answers. It replaces the handler before, and is kept as long as the context.
+    ///
+    /// ```compile_fail,E0277
+    /// fn demo(context: &vram::Context) -> vram::Result<()> {
+    ///     let not_sent = std::rc::Rc::new(1);
+    ///     context.on_error(move |_| {
+    ///         let _ = &not_sent;
+    ///         vram::ErrorAnswer::Fail
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// It is called on the thread that allocates, with no lock held, and may use the library; it is not called for
+    /// errors of its own calls. A panic in it is [`ErrorAnswer::Fail`] and goes no further. A handler that holds the
+    /// context, or anything made from it, keeps it for ever.
+    pub fn on_error<F>(&self, handler: F) -> Result<()>
+    where
+        F: Fn(&ErrorEvent) -> ErrorAnswer + Send + Sync + 'static,
+    {
+        let call: ErrorCall = Box::new(handler);
+        let user = Box::into_raw(Box::new(call));
+        locked(&self.0.handlers).push(user);
+        // SAFETY: a valid handle; the closure stays where it is until the context has ended.
+        check(unsafe { ffi::vram_error_handler_set(self.raw(), Some(call_handler), user.cast()) })
+    }
+
+    /// Sets no handler.
+    pub fn clear_error_handler(&self) -> Result<()> {
+        // SAFETY: a valid handle.
+        check(unsafe { ffi::vram_error_handler_set(self.raw(), None, ptr::null_mut()) })
+    }
+
     /// Plans a fault of the simulated driver: the `nth` call from now fails as if memory had run out. For tests.
     pub fn sim_fault(&self, nth: u64, for_ever: bool) -> Result<()> {
         let mut fault: ffi::vram_sim_fault = sized();
@@ -139,6 +181,54 @@ impl Context {
             ffi::vram_sim_fault_set(self.raw(), if nth == 0 { ptr::null() } else { &fault })
         })
     }
+}
+
+numbered! {
+    /// What is to be done about an error.
+    ErrorAnswer: vram_error_answer {
+        /// The call fails with it.
+        #[default]
+        Fail = VRAM_ERROR_FAIL,
+        /// Once more, from the start; of a request at most three times. Only after exhaustion.
+        Retry = VRAM_ERROR_RETRY,
+        /// Other memory than the device's, for this request. Only after exhaustion.
+        FallBack = VRAM_ERROR_FALL_BACK,
+    }
+}
+
+/// What a handler of [`Context::on_error`] is called for.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ErrorEvent {
+    /// With its text.
+    pub error: Error,
+    /// What was asked for.
+    pub bytes: u64,
+    /// Retries of this request so far.
+    pub retries: u32,
+    /// Errors of this status that the handler was called for.
+    pub total: u64,
+    /// The same, but an error counts half as much after each `error_half_life`.
+    pub recent: f64,
+}
+
+type ErrorCall = Box<dyn Fn(&ErrorEvent) -> ErrorAnswer + Send + Sync>;
+
+unsafe extern "C" fn call_handler(
+    user: *mut c_void,
+    event: *const ffi::vram_error_event,
+) -> ffi::vram_error_answer {
+    let (call, raw) = (&*user.cast::<ErrorCall>(), &*event);
+    let answer = contained(|| {
+        call(&ErrorEvent {
+            error: Error::of_record(&*raw.error),
+            bytes: raw.bytes,
+            retries: raw.retries,
+            total: raw.total,
+            recent: raw.recent,
+        })
+    });
+    answer.unwrap_or_default().raw()
 }
 
 /// A backend, present or not.
@@ -181,6 +271,41 @@ pub enum DeviceKind {
     Simulated,
 }
 
+numbered! {
+    /// What a device can do.
+    Cap: vram_cap {
+        /// Maps physical memory: growth in place, and pools that move memory.
+        #[default]
+        Vmm = VRAM_CAP_VMM,
+        /// Page-locked host memory that it reads at full speed.
+        Pinned = VRAM_CAP_PINNED,
+        /// Memory that migrates between host and device.
+        Managed = VRAM_CAP_MANAGED,
+        /// Reads and writes the memory of another device.
+        Peers = VRAM_CAP_PEERS,
+        /// Launches kernels.
+        Kernels = VRAM_CAP_KERNELS,
+        /// An address is the device's own.
+        TrueAddress = VRAM_CAP_TRUE_ADDRESS,
+        /// The host may dereference its memory.
+        HostAccess = VRAM_CAP_HOST_ACCESS,
+        /// The driver says how much memory is free.
+        MemoryInfo = VRAM_CAP_MEMORY_INFO,
+        /// Takes queues that the program made itself.
+        Adopt = VRAM_CAP_ADOPT,
+        /// No hardware behind it.
+        Simulated = VRAM_CAP_SIMULATED,
+        /// Maps one handle of memory at several addresses.
+        Alias = VRAM_CAP_ALIAS,
+        /// Memory lies behind the driver's own objects.
+        Handles = VRAM_CAP_HANDLES,
+        /// A GPU that shares its memory with the host.
+        Integrated = VRAM_CAP_INTEGRATED,
+        /// Network cards may register its memory.
+        Rdma = VRAM_CAP_RDMA,
+    }
+}
+
 /// What is known of a device. What is not known is None.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -195,7 +320,7 @@ pub struct DeviceInfo {
     pub name: String,
     /// "sm_90"; empty if unknown.
     pub architecture: String,
-    /// Capabilities: bits `VRAM_CAP_...` of [`ffi`].
+    /// Capabilities as bits: [`DeviceInfo::has`].
     pub caps: u32,
     /// All memory of the device.
     pub memory_bytes: Option<u64>,
@@ -218,8 +343,8 @@ impl DeviceInfo {
         }
     }
 
-    /// Whether it has a capability, `vram::ffi::VRAM_CAP_PINNED` for example.
-    pub fn has(&self, cap: ffi::vram_cap) -> bool {
-        self.caps & cap as u32 != 0
+    /// Whether it has a capability.
+    pub fn has(&self, cap: Cap) -> bool {
+        self.caps & cap.raw() as u32 != 0
     }
 }

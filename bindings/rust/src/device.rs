@@ -6,11 +6,12 @@ use std::ptr;
 use std::sync::Arc;
 
 use crate::context::{Context, DeviceInfo};
-use crate::error::{check, contained, known, made, sized};
+use crate::error::{check, contained, known, made, sized, Error};
 use crate::ffi;
 use crate::limits::Limits;
-use crate::pool::{Pool, PoolOptions, PoolStats, Pressure};
+use crate::pool::{Pool, PoolOptions, PoolStats, Pressure, TransferStats};
 use crate::queue::Queue;
+use crate::stream::StreamSet;
 use crate::Result;
 
 /// An opened device. Clones are the same device; it is closed when the last clone and all that was made from it are
@@ -65,6 +66,19 @@ impl Device {
         Queue::create(self)
     }
 
+    /// Creates three queues that are waited for together: [`crate::COMPUTE`], [`crate::MEMORY`], [`crate::ANALYSIS`].
+    pub fn streams(&self) -> Result<StreamSet> {
+        StreamSet::create(self, &[])
+    }
+
+    /// Creates queues that are waited for together, each with its name and priority; higher runs first.
+    pub fn streams_with(&self, streams: &[(&str, i32)]) -> Result<StreamSet> {
+        if streams.is_empty() {
+            return Err(Error::invalid("a set without streams"));
+        }
+        StreamSet::create(self, streams)
+    }
+
     /// Creates a pool with all defaults.
     pub fn pool(&self) -> Result<Pool> {
         self.pool_with(&PoolOptions::default())
@@ -94,6 +108,16 @@ impl Device {
         // SAFETY: a valid handle, and an out-parameter of the right size.
         made(sized(), |stats| unsafe { ffi::vram_device_stats_get(self.raw(), stats) })
             .map(PoolStats)
+    }
+
+    /// What all its copies moved since it was opened, and how fast.
+    pub fn transfer_stats(&self) -> Result<TransferStats> {
+        let (any, route) = (ffi::VRAM_TRANSFER_ANY, ffi::VRAM_ROUTE_ANY);
+        // SAFETY: a valid handle, and an out-parameter of the right size.
+        made(sized(), |stats| unsafe {
+            ffi::vram_transfer_stats_get(self.raw(), any, route, stats)
+        })
+        .map(TransferStats)
     }
 
     /// How close its memory is to running out.

@@ -6,6 +6,7 @@ use std::fmt;
 use std::mem::{forget, size_of, zeroed};
 use std::os::raw::c_char;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::ffi;
@@ -130,18 +131,32 @@ impl Error {
     pub(crate) fn from_status(status: ffi::vram_status) -> Error {
         // SAFETY: the record is the thread's own and never NULL; its texts have static storage.
         let record = unsafe { &*ffi::vram_error_get() };
-        let detail = if record.status == status {
-            Detail {
-                text: array_text(&record.text),
-                operation: unsafe { text_of(record.operation) },
-                backend: unsafe { text_of(record.backend) },
-                native_code: record.native_code,
-            }
-        } else {
-            // SAFETY: static storage.
-            Detail::plain(unsafe { text_of(ffi::vram_status_text(status)) })
+        if record.status == status {
+            return Error::of_record(record);
+        }
+        // SAFETY: static storage.
+        Error::of(status, Detail::plain(unsafe { text_of(ffi::vram_status_text(status)) }))
+    }
+
+    /// The error of a record of the library, whose texts have static storage.
+    pub(crate) fn of_record(record: &ffi::vram_error) -> Error {
+        let detail = Detail {
+            text: array_text(&record.text),
+            operation: unsafe { text_of(record.operation) }, // SAFETY: static storage
+            backend: unsafe { text_of(record.backend) },     // SAFETY: static storage
+            native_code: record.native_code,
         };
-        Error::of(status, detail)
+        Error::of(record.status, detail)
+    }
+
+    /// What somebody else uses, as the crate itself found.
+    pub(crate) fn busy(text: impl Into<String>) -> Error {
+        Error::Busy(Box::new(Detail::plain(text.into())))
+    }
+
+    /// Data that makes no sense, as the crate itself found.
+    pub(crate) fn corrupt(text: impl Into<String>) -> Error {
+        Error::Corrupt(Box::new(Detail::plain(text.into())))
     }
 
     /// A mistake of the caller that the crate itself found.
@@ -248,6 +263,11 @@ pub(crate) fn contained<R>(call: impl FnOnce() -> R) -> Option<R> {
             None
         }
     }
+}
+
+/// The contents of a lock, whatever panicked under it: no code of the program runs there.
+pub(crate) fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes the pieces of a report.

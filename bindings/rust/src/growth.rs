@@ -26,12 +26,14 @@ pub struct Growth {
     pub min_bytes: u64,
     /// The most capacity; 0: no limit.
     pub max_bytes: u64,
+    /// Of an element of a named buffer; 0: those of the precision.
+    pub element_bytes: u32,
 }
 
 impl Growth {
     /// A policy without bounds.
     pub fn new(policy: GrowthPolicy) -> Growth {
-        Growth { policy, min_bytes: 0, max_bytes: 0 }
+        Growth { policy, min_bytes: 0, max_bytes: 0, element_bytes: 0 }
     }
 
     /// The capacity that a buffer of `capacity` bytes grows to if `needed` bytes are to fit.
@@ -55,6 +57,7 @@ impl Growth {
         }
         raw.min_bytes = self.min_bytes;
         raw.max_bytes = self.max_bytes;
+        raw.element_bytes = self.element_bytes;
         raw
     }
 }

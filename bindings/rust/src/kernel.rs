@@ -8,10 +8,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::device::Device;
-use crate::error::{c_text, check, contained, made, sized, Error};
+use crate::error::{c_text, contained, made, sized, Error};
 use crate::ffi;
 use crate::pod::Pod;
-use crate::queue::Queue;
 use crate::Result;
 
 /// Code for a device.
@@ -97,6 +96,10 @@ impl Kernel {
         PANICS.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn raw(&self) -> *mut ffi::vram_kernel {
+        self.raw
+    }
+
     unsafe fn create(
         device: &Device,
         format: ffi::vram_kernel_format,
@@ -122,8 +125,12 @@ unsafe extern "C" fn run_group<F: Fn(&KernelCall<'_>) + Send + Sync + 'static>(
     let body = &*ptr::NonNull::<F>::dangling().as_ptr();
     let call = KernelCall(&*call);
     if contained(|| body(&call)).is_none() {
-        PANICS.fetch_add(1, Ordering::Relaxed);
+        count_panic();
     }
+}
+
+pub(crate) fn count_panic() {
+    PANICS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// One group of a launch, as a kernel in Rust gets it.
@@ -187,7 +194,11 @@ impl Launch {
         self.value(address)
     }
 
-    pub(crate) unsafe fn submit(&self, queue: &Queue, kernel: &Kernel) -> Result<()> {
+    pub(crate) unsafe fn submit(
+        &self,
+        queue: *mut ffi::vram_queue,
+        kernel: &Kernel,
+    ) -> ffi::vram_status {
         let mut at = 0;
         let mut values: Vec<*const c_void> = Vec::with_capacity(self.sizes.len());
         for bytes in &self.sizes {
@@ -201,6 +212,6 @@ impl Launch {
         launch.arguments = values.as_ptr();
         launch.argument_bytes = self.sizes.as_ptr();
         launch.address_mask = self.address_mask;
-        check(ffi::vram_queue_launch(queue.raw(), kernel.raw, &launch))
+        ffi::vram_queue_launch(queue, kernel.raw, &launch)
     }
 }

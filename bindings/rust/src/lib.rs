@@ -32,9 +32,12 @@
 //!   which borrows its buffer.
 //! - Let a device use host memory after it was freed. Asynchronous copies own their memory ([`AsyncResult`]); copies of
 //!   borrowed memory wait for their end.
+//! - Have two hands on one named buffer ([`Named`]), or write the slot of a frame that is read ([`Frame`]).
+//! - Give a pool memory that is somebody else's: a [`Provider`] hands out [`Memory`], which owns what it names.
 //! - Panic across the library: every callback catches panics.
 //!
-//! Launching a kernel is `unsafe`: the device does what its code says.
+//! Launching a kernel is `unsafe`: the device does what its code says. The exception is a [`RingKernel`], which has
+//! nothing but its ring.
 //!
 //! # Threads
 //!
@@ -62,6 +65,7 @@ pub mod compute;
 mod context;
 mod device;
 mod error;
+mod foreign;
 mod growth;
 mod kernel;
 mod limits;
@@ -69,28 +73,45 @@ mod live;
 mod mapping;
 #[cfg(feature = "model")]
 pub mod model;
+mod named;
 mod pod;
 mod pool;
 mod process;
+mod provider;
 mod queue;
+mod readback;
 mod ring;
+mod ring_peer;
 mod scope;
+mod stream;
 
 pub use async_result::{AsyncResult, AsyncState, HostMemory};
 pub use batch::{Batch, BatchItem, Lent};
-pub use block::Block;
-pub use buffer::{Buffer, BufferInfo, BufferKind, BufferOptions, MemoryKind, Precision};
-pub use context::{BackendInfo, Context, ContextOptions, DeviceInfo, DeviceKind};
+pub use block::{AllocOptions, Block};
+pub use buffer::{Buffer, BufferInfo, BufferKind, BufferOptions, MemoryKind, Precision, Target};
+pub use context::{
+    BackendInfo, Cap, Context, ContextOptions, DeviceInfo, DeviceKind, ErrorAnswer, ErrorEvent,
+};
 pub use device::{Device, MemoryInfo, OutOfMemoryCallback};
 pub use error::{Detail, Error, Result};
+pub use foreign::{Foreign, ForeignOptions};
 pub use growth::{Growth, GrowthPolicy};
 pub use kernel::{Kernel, KernelCall, KernelCode, Launch};
 pub use limits::{Limits, Preset};
 pub use live::{LiveBlock, OLD};
 pub use mapping::Mapping;
+pub use named::{Named, NamedConfig, NamedInfo, NamedOptions};
 pub use pod::Pod;
-pub use pool::{Pool, PoolOptions, PoolStats, Pressure, PressureLevel, ReportFormat};
+pub use pool::{
+    ForeignTotals, LiveStats, NamedStats, Pool, PoolOptions, PoolStats, Pressure, PressureLevel,
+    ReadbackStats, ReportFormat, RingStats, TransferStats,
+};
 pub use process::{host_bytes, on_log, parse_size, set_option, version, LogLevel};
+pub use provider::{Memory, Provider};
 pub use queue::{Point, Queue};
+pub use readback::{Frame, Readback, ReadbackMode, ReadbackOptions, ReadbackPolicy};
 pub use ring::{Receiver, Ring, RingInfo, RingOptions, RingStrategy, Sender, Visibility};
+pub use ring::{RingControl, RingTelemetry};
+pub use ring_peer::{RingKernel, RingPeer};
 pub use scope::{Scope, ScopeBlock};
+pub use stream::{StreamInfo, StreamSet, ANALYSIS, COMPUTE, MEMORY};

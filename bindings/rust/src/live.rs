@@ -5,9 +5,11 @@ use std::os::raw::c_void;
 use std::ptr;
 use std::time::Duration;
 
-use crate::error::{array_text, check, contained, sized, text_of, written};
+use crate::buffer::MemoryKind;
+use crate::device::Device;
+use crate::error::{array_text, check, contained, made, sized, text_of, written};
 use crate::ffi;
-use crate::pool::{Pool, ReportFormat};
+use crate::pool::{LiveStats, Pool, ReportFormat};
 use crate::Result;
 
 /// What counts as old by default: 60 seconds.
@@ -31,20 +33,24 @@ pub struct LiveBlock {
     pub tag: String,
     /// A label; empty if there is none.
     pub name: String,
+    /// Where it lies.
+    pub kind: MemoryKind,
+    /// A record of [`crate::Device::track`], not a block.
+    pub foreign: bool,
 }
 
 impl Pool {
     /// Live blocks that are at least that old, the oldest first. Empty for a pool that is not tracked
     /// ([`crate::PoolOptions::tracked`]).
     pub fn live(&self, older_than: Duration) -> Result<Vec<LiveBlock>> {
-        let mut found: Vec<LiveBlock> = Vec::new();
-        let query = self.query(older_than);
-        // SAFETY: `found` outlives the call, which calls back on this thread.
-        check(unsafe {
-            let user = (&mut found as *mut Vec<LiveBlock>).cast();
-            ffi::vram_live_visit(&query, Some(visit_block), user)
-        })?;
-        Ok(found)
+        visit(&self.query(older_than))
+    }
+
+    /// The sums of its live blocks.
+    pub fn live_stats(&self) -> Result<LiveStats> {
+        let query = self.query(Duration::ZERO);
+        // SAFETY: the query outlives the call; an out-parameter of the right size.
+        made(sized(), |stats| unsafe { ffi::vram_live_stats_get(&query, stats) }).map(LiveStats)
     }
 
     /// A report of live blocks as leaks, by tag and stack. Called at the end of a program, it names what was not freed.
@@ -65,6 +71,27 @@ impl Pool {
     }
 }
 
+impl Device {
+    /// Live blocks of all its tracked pools, and records of foreign memory, that are at least that old.
+    pub fn live(&self, older_than: Duration) -> Result<Vec<LiveBlock>> {
+        let mut query: ffi::vram_live_query = sized();
+        query.device = self.raw();
+        query.older_ns = crate::error::nanoseconds(older_than);
+        query.order = ffi::VRAM_LIVE_OLDEST;
+        visit(&query)
+    }
+}
+
+fn visit(query: &ffi::vram_live_query) -> Result<Vec<LiveBlock>> {
+    let mut found: Vec<LiveBlock> = Vec::new();
+    // SAFETY: `found` outlives the call, which calls back on this thread.
+    check(unsafe {
+        let user = (&mut found as *mut Vec<LiveBlock>).cast();
+        ffi::vram_live_visit(query, Some(visit_block), user)
+    })?;
+    Ok(found)
+}
+
 unsafe extern "C" fn visit_block(user: *mut c_void, block: *const ffi::vram_live_block) -> bool {
     let block = &*block;
     let found = &mut *user.cast::<Vec<LiveBlock>>();
@@ -77,6 +104,8 @@ unsafe extern "C" fn visit_block(user: *mut c_void, block: *const ffi::vram_live
             age: Duration::from_nanos(block.age_ns),
             tag: text_of(block.tag),
             name: array_text(&block.name),
+            kind: MemoryKind::of(block.kind),
+            foreign: block.foreign,
         });
     })
     .is_some()

@@ -71,9 +71,24 @@ impl InferenceShape {
 }
 
 impl InferenceMemory {
-    /// All of it in GiB.
-    pub fn total_gib(&self) -> f64 {
+    /// All of it in GiB, as the documents count a GB.
+    pub fn total_gb(&self) -> f64 {
         self.total_bytes as f64 / (1u64 << 30) as f64
+    }
+
+    /// The weights in MiB.
+    pub fn model_mb(&self) -> f64 {
+        self.model_bytes as f64 / (1u64 << 20) as f64
+    }
+
+    /// The key-value cache in MiB.
+    pub fn kv_mb(&self) -> f64 {
+        self.kv_bytes as f64 / (1u64 << 20) as f64
+    }
+
+    /// Activations of one token in MiB.
+    pub fn activation_mb(&self) -> f64 {
+        self.activation_bytes as f64 / (1u64 << 20) as f64
     }
 }
 

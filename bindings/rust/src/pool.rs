@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pools, and what they count.
 
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::Arc;
 
 use crate::batch::Batch;
-use crate::block::Block;
+use crate::block::{AllocOptions, Block};
 use crate::buffer::{Buffer, BufferOptions, MemoryKind, Precision};
 use crate::device::Device;
 use crate::error::{c_option, check, known, made, pointer_of, sized, written};
 use crate::ffi;
 use crate::limits::Limits;
+use crate::named::{Named, NamedOptions};
+use crate::provider::{Provider, Served};
 use crate::queue::Queue;
 use crate::ring::{Ring, RingOptions};
 use crate::scope::Scope;
@@ -26,6 +29,8 @@ pub struct PoolOptions<'a> {
     pub limits: Option<Limits>,
     /// The memory that its blocks are of: the device's, page-locked, or managed.
     pub kind: MemoryKind,
+    /// Memory of the program's own instead.
+    pub provider: Option<Arc<dyn Provider>>,
     /// Addresses depend on the order of calls alone.
     pub deterministic: bool,
     /// Requests are rounded up to powers of two, as pools of buckets do.
@@ -44,7 +49,8 @@ pub struct Pool(Arc<PoolInner>);
 
 struct PoolInner {
     raw: *mut ffi::vram_pool,
-    device: Device, // dropped after the pool was destroyed
+    served: ManuallyDrop<Option<Arc<Served>>>, // what its provider gave
+    device: Device,                            // dropped after the pool was destroyed
 }
 
 // SAFETY: a handle is a checked number; any call may be made from any thread (vram/base.h).
@@ -53,8 +59,12 @@ unsafe impl Sync for PoolInner {}
 
 impl Drop for PoolInner {
     fn drop(&mut self) {
-        // SAFETY: the handle is ours.
-        unsafe { ffi::vram_pool_destroy(self.raw) };
+        // SAFETY: the handle is ours. A pool that was not destroyed whole keeps memory, and with it the provider.
+        unsafe {
+            if ffi::vram_pool_destroy(self.raw) == ffi::VRAM_OK {
+                ManuallyDrop::drop(&mut self.served);
+            }
+        }
     }
 }
 
@@ -74,10 +84,14 @@ impl Pool {
         raw.name = pointer_of(&name);
         raw.limits = limits.as_ref().map_or(ptr::null(), |limits| limits);
         raw.kind = options.kind.raw();
-        // SAFETY: what the options point to outlives the call.
+        let served = options.provider.clone().map(|provider| Served::new(provider, device));
+        let provider = served.as_ref().map(|served| served.raw());
+        raw.provider = provider.as_ref().map_or(ptr::null(), |provider| provider);
+        // SAFETY: what the options point to outlives the call, and `served` the pool.
         let raw =
             made(ptr::null_mut(), |out| unsafe { ffi::vram_pool_create(device.raw(), &raw, out) })?;
-        Ok(Pool(Arc::new(PoolInner { raw, device: device.clone() })))
+        let served = ManuallyDrop::new(served);
+        Ok(Pool(Arc::new(PoolInner { raw, served, device: device.clone() })))
     }
 
     /// The handle, for calls of [`ffi`] that the crate does not wrap. To put a pool to sleep under a
@@ -113,6 +127,16 @@ impl Pool {
         Block::alloc(self, queue, bytes)
     }
 
+    /// The same with options.
+    pub fn alloc_with<'a>(
+        &'a self,
+        queue: &'a Queue,
+        bytes: u64,
+        options: &AllocOptions<'_>,
+    ) -> Result<Block<'a>> {
+        Block::alloc_with(self, queue, bytes, options)
+    }
+
     /// Creates a buffer of `bytes` in device memory whose home is `queue`.
     pub fn buffer(&self, queue: &Queue, bytes: u64) -> Result<Buffer> {
         self.buffer_with(queue, bytes, &BufferOptions::default())
@@ -146,6 +170,11 @@ impl Pool {
         Scope::begin(self)
     }
 
+    /// Creates a manager of buffers that are found by their names. `queue` is their home.
+    pub fn named(&self, queue: &Queue, options: &NamedOptions<'_>) -> Result<Named> {
+        Named::create(self, queue, options)
+    }
+
     /// Creates a ring of messages between the host and a kernel.
     pub fn ring(&self, options: &RingOptions<'_>) -> Result<Ring> {
         Ring::create(self, options)
@@ -161,6 +190,14 @@ impl Pool {
     pub fn trim(&self) -> Result<u64> {
         // SAFETY: a valid handle; NULL options are all defaults.
         made(0, |bytes| unsafe { ffi::vram_pool_trim(self.raw(), ptr::null(), bytes) })
+    }
+
+    /// Puts every cached block back into the pool, where it can serve any request; how many bytes that was.
+    pub fn clear(&self) -> Result<u64> {
+        let mut options: ffi::vram_trim_options = sized();
+        options.flags = ffi::VRAM_TRIM_CACHES as u32;
+        // SAFETY: a valid handle; the options outlive the call.
+        made(0, |bytes| unsafe { ffi::vram_pool_trim(self.raw(), &options, bytes) })
     }
 
     // -------------------------------------------------------------------- what it counts
@@ -229,22 +266,44 @@ impl ReportFormat {
     }
 }
 
-/// Everything that is counted: the fields of `vram_pool_stats` (vram/pool.h).
-///
-/// ```
-/// # fn demo(pool: &vram::Pool) -> vram::Result<()> {
-/// let stats = pool.stats()?;
-/// println!("{} hits of {}, {} bytes live", stats.hits, stats.allocs, stats.requested_bytes);
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Copy)]
-pub struct PoolStats(pub(crate) ffi::vram_pool_stats);
+/// What is counted, with the fields that C has.
+macro_rules! counted {
+    ($($(#[$doc:meta])* $name:ident: $raw:ident;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub struct $name(pub(crate) ffi::$raw);
 
-impl Deref for PoolStats {
-    type Target = ffi::vram_pool_stats;
-    fn deref(&self) -> &ffi::vram_pool_stats {
-        &self.0
-    }
+        impl Deref for $name {
+            type Target = ffi::$raw;
+            fn deref(&self) -> &ffi::$raw {
+                &self.0
+            }
+        }
+    )* };
+}
+pub(crate) use counted;
+counted! {
+    /// Everything that is counted: the fields of `vram_pool_stats` (vram/pool.h).
+    ///
+    /// ```
+    /// # fn demo(pool: &vram::Pool) -> vram::Result<()> {
+    /// let stats = pool.stats()?;
+    /// println!("{} hits of {}, {} bytes live", stats.hits, stats.allocs, stats.requested_bytes);
+    /// # Ok(()) }
+    /// ```
+    PoolStats: vram_pool_stats;
+    /// What live blocks are in sum: the fields of `vram_live_stats` (vram/stats.h).
+    LiveStats: vram_live_stats;
+    /// Records of foreign memory in sum: the fields of `vram_foreign_totals` (vram/foreign.h).
+    ForeignTotals: vram_foreign_totals;
+    /// The totals of a manager of named buffers: the fields of `vram_named_stats` (vram/named.h).
+    NamedStats: vram_named_stats;
+    /// What a readback has done: the fields of `vram_readback_stats` (vram/readback.h).
+    ReadbackStats: vram_readback_stats;
+    /// What transfers moved, and how fast: the fields of `vram_transfer_stats` (vram/transfer.h).
+    TransferStats: vram_transfer_stats;
+    /// What the host knows of a ring's messages: the fields of `vram_ring_stats` (vram/ring.h).
+    RingStats: vram_ring_stats;
 }
 
 /// Levels of pressure.
@@ -260,6 +319,24 @@ pub enum PressureLevel {
     High,
     /// Above 0.95.
     Critical,
+}
+
+impl PressureLevel {
+    /// The level of a pressure from 0 to 1.
+    pub fn of(value: f64) -> PressureLevel {
+        // SAFETY: takes any number.
+        PressureLevel::of_raw(unsafe { ffi::vram_pressure_level_of(value) })
+    }
+
+    fn of_raw(raw: ffi::vram_pressure_level) -> PressureLevel {
+        match raw {
+            ffi::VRAM_PRESSURE_LOW => PressureLevel::Low,
+            ffi::VRAM_PRESSURE_MEDIUM => PressureLevel::Medium,
+            ffi::VRAM_PRESSURE_HIGH => PressureLevel::High,
+            ffi::VRAM_PRESSURE_CRITICAL => PressureLevel::Critical,
+            _ => PressureLevel::Unknown,
+        }
+    }
 }
 
 /// How close memory is to running out: 0 is empty, 1 is full.
@@ -282,13 +359,7 @@ impl Pressure {
     pub(crate) fn of(raw: &ffi::vram_pressure) -> Pressure {
         Pressure {
             value: if raw.known { Some(raw.value) } else { None },
-            level: match raw.level {
-                ffi::VRAM_PRESSURE_LOW => PressureLevel::Low,
-                ffi::VRAM_PRESSURE_MEDIUM => PressureLevel::Medium,
-                ffi::VRAM_PRESSURE_HIGH => PressureLevel::High,
-                ffi::VRAM_PRESSURE_CRITICAL => PressureLevel::Critical,
-                _ => PressureLevel::Unknown,
-            },
+            level: PressureLevel::of_raw(raw.level),
             reserved_bytes: raw.reserved_bytes,
             free_bytes: known(raw.free_bytes),
             total_bytes: known(raw.total_bytes),

@@ -5,10 +5,12 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::async_result::Alive;
 use crate::device::Device;
 use crate::error::{check, made, nanoseconds, Error};
 use crate::ffi;
 use crate::kernel::{Kernel, Launch};
+use crate::stream::SetInner;
 use crate::Result;
 
 /// Work on one queue runs in the order it was submitted; different queues run in parallel.
@@ -20,7 +22,8 @@ pub struct Queue(Arc<QueueInner>);
 
 struct QueueInner {
     raw: *mut ffi::vram_queue,
-    device: Device, // dropped after the queue was destroyed
+    set: Option<Arc<SetInner>>, // which ends the queue; None: nobody else does
+    device: Device,             // dropped after the queue was destroyed
 }
 
 // SAFETY: a handle is a checked number; any call may be made from any thread (vram/base.h).
@@ -29,14 +32,19 @@ unsafe impl Sync for QueueInner {}
 
 impl Drop for QueueInner {
     fn drop(&mut self) {
-        // SAFETY: the handle is ours.
-        unsafe { ffi::vram_queue_destroy(self.raw) };
+        if self.set.is_none() {
+            // SAFETY: the handle is ours.
+            unsafe { ffi::vram_queue_destroy(self.raw) };
+        }
     }
 }
 
 /// A position in the order of a queue. It owns nothing; points of a queue that has ended count as passed.
 #[derive(Clone, Copy)]
 pub struct Point(ffi::vram_point);
+
+/// Of no queue.
+pub(crate) const PASSED: ffi::vram_point = ffi::vram_point { queue: ptr::null_mut(), value: 0 };
 
 // SAFETY: two numbers.
 unsafe impl Send for Point {}
@@ -48,7 +56,17 @@ impl Queue {
         let raw = made(ptr::null_mut(), |out| unsafe {
             ffi::vram_queue_create(device.raw(), ptr::null(), out)
         })?;
-        Ok(Queue(Arc::new(QueueInner { raw, device: device.clone() })))
+        Ok(Queue(Arc::new(QueueInner { raw, set: None, device: device.clone() })))
+    }
+
+    /// A queue that belongs to a set of streams.
+    pub(crate) fn of_set(raw: *mut ffi::vram_queue, set: &Arc<SetInner>) -> Queue {
+        let device = set.device.clone();
+        Queue(Arc::new(QueueInner { raw, set: Some(set.clone()), device }))
+    }
+
+    pub(crate) fn alive(&self) -> Alive {
+        self.0.clone()
     }
 
     /// The handle, for calls of [`ffi`] that the crate does not wrap.
@@ -81,9 +99,8 @@ impl Queue {
 
     /// A point after all work submitted so far.
     pub fn mark(&self) -> Result<Point> {
-        let start = ffi::vram_point { queue: ptr::null_mut(), value: 0 };
         // SAFETY: a valid handle and an out-parameter.
-        made(start, |point| unsafe { ffi::vram_queue_mark(self.raw(), point) }).map(Point)
+        made(PASSED, |point| unsafe { ffi::vram_queue_mark(self.raw(), point) }).map(Point)
     }
 
     /// Makes work submitted from now on start after `point` of another queue. The device waits, the host does not.
@@ -99,7 +116,7 @@ impl Queue {
     /// until the launch is complete, as must the kernel. Memory of a [`crate::Buffer`] or [`crate::Block`] whose own
     /// queue is another one must be announced with `used_on` before it is dropped, and not be mapped meanwhile.
     pub unsafe fn launch(&self, kernel: &Kernel, launch: &Launch) -> Result<()> {
-        launch.submit(self, kernel)
+        check(launch.submit(self.raw(), kernel))
     }
 }
 
@@ -116,12 +133,16 @@ impl Point {
         check(unsafe { ffi::vram_point_wait(self.0, nanoseconds(time)) })
     }
 
+    pub(crate) fn of(raw: ffi::vram_point) -> Point {
+        Point(raw)
+    }
+
     pub(crate) fn raw(self) -> ffi::vram_point {
         self.0
     }
 }
 
-fn finished(status: ffi::vram_status) -> Result<bool> {
+pub(crate) fn finished(status: ffi::vram_status) -> Result<bool> {
     match status {
         ffi::VRAM_OK => Ok(true),
         ffi::VRAM_ERR_NOT_READY => Ok(false),

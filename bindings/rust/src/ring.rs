@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rings: messages between the host and a kernel, in both directions.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
-use std::mem::{size_of, MaybeUninit};
+use std::mem::{forget, size_of, take, MaybeUninit};
 use std::os::raw::c_char;
 use std::ptr;
 use std::time::Duration;
 
-use crate::async_result::AsyncResult;
+use crate::async_result::{is_over_on, AsyncResult};
 use crate::buffer::numbered;
 use crate::device::Device;
 use crate::error::{
     array_text, c_option, c_text, check, made, nanoseconds, pointer_of, sized, Error,
 };
 use crate::ffi;
+use crate::kernel::Launch;
 use crate::pod::Pod;
-use crate::pool::Pool;
-use crate::queue::Queue;
+use crate::pool::{Pool, RingStats};
+use crate::queue::{Point, Queue, PASSED};
+use crate::ring_peer::RingKernel;
 use crate::Result;
+
+pub use crate::ffi::vram_ring_control as RingControl;
+pub use crate::ffi::vram_ring_telemetry as RingTelemetry;
 
 numbered! {
     /// How messages travel.
@@ -107,12 +112,22 @@ pub struct RingOptions<'a> {
 /// fn demo(ring: vram::Ring) { shared(&ring) }
 /// ```
 ///
-/// Dropping it tells the kernel to end. Whoever launched one (which is unsafe) waits for it before: [`Ring::join`].
+/// Dropping it tells the kernel to end, and waits for one of [`Ring::launch`]. Whoever launched another (which is unsafe)
+/// waits for it before: [`Ring::join`].
 pub struct Ring {
     raw: *mut ffi::vram_ring,
     queue: Option<Queue>,
-    _pool: Pool,
-    _not_shared: PhantomData<Cell<()>>,
+    launched: RefCell<Launched>,
+    pool: Pool,
+}
+
+/// What [`Ring::launch`] has submitted. Dropped after the ring, or never.
+#[derive(Default)]
+struct Launched {
+    kernels: Vec<RingKernel>,
+    queue: Option<Queue>, // for kernels that run beside the ring's copies
+    last: Option<ffi::vram_point>, // after the last launch
+    unknown: bool,        // a launch failed, and may run all the same
 }
 
 // SAFETY: a handle is a checked number. Sync would be wrong: of two threads that send at once, one fails.
@@ -120,10 +135,19 @@ unsafe impl Send for Ring {}
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the handle is ours.
+        // SAFETY: the handle is ours. It is destroyed when no kernel of `launch` runs any more; else all that one may
+        // use stays.
         unsafe {
             ffi::vram_ring_stop(self.raw);
-            ffi::vram_ring_destroy(self.raw);
+            let launched = self.launched.get_mut();
+            let ended = launched.last.map_or(ffi::VRAM_OK, |point| {
+                ffi::vram_point_wait(point, ffi::VRAM_TIMEOUT_DEFAULT)
+            });
+            if ended == ffi::VRAM_OK && !launched.unknown {
+                ffi::vram_ring_destroy(self.raw);
+            } else {
+                forget((take(launched), self.queue.take(), self.pool.clone()));
+            }
         }
     }
 }
@@ -142,7 +166,7 @@ impl Ring {
         let raw =
             made(ptr::null_mut(), |out| unsafe { ffi::vram_ring_create(pool.raw(), &raw, out) })?;
         let queue = options.queue.cloned();
-        Ok(Ring { raw, queue, _pool: pool.clone(), _not_shared: PhantomData })
+        Ok(Ring { raw, queue, launched: RefCell::default(), pool: pool.clone() })
     }
 
     /// The handle, for calls of [`ffi`] that the crate does not wrap.
@@ -195,6 +219,69 @@ impl Ring {
         made(0, |count| unsafe { ffi::vram_ring_fetch(self.raw, count, ptr::null_mut()) })
     }
 
+    /// Launches a kernel as the device's end, after the launches before and all that the ring has copied so far; a point
+    /// after it. Where the ring is live ([`RingInfo::live`]) the kernel runs beside all queues of the program and may
+    /// wait for messages; else it runs on the queue of the ring's copies, and must end when none is left.
+    ///
+    /// ```compile_fail,E0502
+    /// fn demo(ring: &mut vram::Ring, kernel: &vram::RingKernel) -> vram::Result<()> {
+    ///     let (sender, receiver) = ring.split();
+    ///     ring.launch(kernel)?; // the ring is lent to its ends
+    ///     drop((sender, receiver));
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// Nothing here is `unsafe`: the kernel has nothing but the ring. Dropping the ring waits for its kernels, as long as
+    /// the option `wait_timeout` allows; one that still runs then keeps the ring's memory.
+    pub fn launch(&self, kernel: &RingKernel) -> Result<Point> {
+        // SAFETY: a valid handle, and an out-parameter of the right size.
+        let info: ffi::vram_ring_info =
+            made(sized(), |info| unsafe { ffi::vram_ring_info_get(self.raw, info) })?;
+        let mut launched = self.launched.borrow_mut();
+        let queue = if info.live || info.queue.is_null() {
+            if launched.queue.is_none() {
+                launched.queue = Some(self.pool.device().queue()?);
+            }
+            launched.queue.as_ref().map_or(info.queue, Queue::raw)
+        } else {
+            info.queue
+        };
+        if !launched.kernels.iter().any(|known| known.kernel().raw() == kernel.kernel().raw()) {
+            launched.kernels.push(kernel.clone());
+        }
+        let arguments = Launch::new([1; 3], [1; 3]).address(info.control);
+        // SAFETY: valid handles. The kernel gets what it expects, and the ring, which keeps it, outlasts the launch.
+        unsafe {
+            if !info.queue.is_null() && info.queue != queue {
+                let copied = made(PASSED, |point| ffi::vram_queue_mark(info.queue, point))?;
+                check(ffi::vram_queue_after(queue, copied))?;
+            }
+            let status = arguments.submit(queue, kernel.kernel());
+            if status != ffi::VRAM_OK {
+                let error = Error::from_status(status);
+                launched.unknown |= !is_over_on(queue, status);
+                return Err(error);
+            }
+            let point = made(PASSED, |point| ffi::vram_queue_mark(queue, point));
+            match &point {
+                Ok(point) => launched.last = Some(*point),
+                Err(_) => {
+                    let ended = ffi::vram_queue_wait(queue, ffi::VRAM_TIMEOUT_DEFAULT);
+                    launched.unknown |= ended != ffi::VRAM_OK;
+                }
+            }
+            point.map(Point::of)
+        }
+    }
+
+    /// What the kernel has reported.
+    pub fn telemetry(&self) -> Result<RingTelemetry> {
+        // SAFETY: zeros are a value of it; a valid handle and an out-parameter.
+        let start = unsafe { MaybeUninit::zeroed().assume_init() };
+        made(start, |told| unsafe { ffi::vram_ring_telemetry_get(self.raw, told) })
+    }
+
     /// Ends sending: the kernel is told to end after all messages that were sent.
     pub fn stop(&self) -> Result<()> {
         // SAFETY: a valid handle.
@@ -222,10 +309,10 @@ impl Ring {
         })
     }
 
-    /// What the host knows of the messages: the fields of `vram_ring_stats` (vram/ring.h).
-    pub fn stats(&self) -> Result<ffi::vram_ring_stats> {
+    /// What the host knows of the messages.
+    pub fn stats(&self) -> Result<RingStats> {
         // SAFETY: a valid handle, and an out-parameter of the right size.
-        made(sized(), |stats| unsafe { ffi::vram_ring_stats_get(self.raw, stats) })
+        made(sized(), |stats| unsafe { ffi::vram_ring_stats_get(self.raw, stats) }).map(RingStats)
     }
 }
 

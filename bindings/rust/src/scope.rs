@@ -7,7 +7,7 @@ use std::ptr;
 
 use crate::batch::Lent;
 use crate::block::{self, Block};
-use crate::buffer::{with_raw_options, Buffer, BufferOptions};
+use crate::buffer::{with_raw_options, Buffer, BufferOptions, Owner};
 use crate::error::{check, made, sized, Error};
 use crate::ffi;
 use crate::pod::Pod;
@@ -113,7 +113,7 @@ impl<'p> Scope<'p> {
                 ffi::vram_scope_buffer_create(self.raw, bytes, queue.raw(), raw, out)
             })
         })??;
-        Ok(Lent::of(Buffer::of_raw(raw, options.kind, false, &self.pool, queue)))
+        Ok(Lent::of(Buffer::of_raw(raw, options.kind, Owner::Lender, &self.pool, queue)))
     }
 
     /// Moves a buffer out of the scope.
@@ -121,16 +121,17 @@ impl<'p> Scope<'p> {
         // SAFETY: valid handles; a buffer of somebody else is refused.
         check(unsafe { ffi::vram_scope_buffer_take(self.raw, lent.raw()) })?;
         let mut buffer = lent.into_buffer();
-        buffer.set_owned(true);
+        buffer.set_owner(Owner::Value);
         Ok(buffer)
     }
 
     /// Moves a buffer into the scope, which ends it. After a failure it is dropped.
     pub fn give(&self, buffer: Buffer) -> Result<Lent<'_>> {
+        buffer.can_be_given()?;
         // SAFETY: valid handles.
         check(unsafe { ffi::vram_scope_buffer_give(self.raw, buffer.raw()) })?;
         let mut buffer = buffer;
-        buffer.set_owned(false);
+        buffer.set_owner(Owner::Lender);
         Ok(Lent::of(buffer))
     }
 
@@ -173,7 +174,7 @@ impl<'q> ScopeBlock<'_, 'q> {
     /// Copies all of it to the host, after the work that was submitted to its queue before.
     pub fn download<T: Pod>(&self) -> Result<Vec<T>> {
         let count = block::count_of::<T>(self.bytes)?;
-        block::download_async(self.queue, self.addr, count)?.wait()
+        block::download_async(self.queue, self.addr, count)?.into_inner()
     }
 
     /// Moves it out of the scope: a block of `pool`, the scope's own, that is freed when it is dropped.

@@ -35,8 +35,31 @@ fn program(context: &Context) -> Result<()> {
     pool.trim().map(drop)
 }
 
+/// What a manager is made of.
+fn manager(context: &Context) -> Result<()> {
+    let device = context.device(0)?;
+    let pool = device.pool()?;
+    let streams = device.streams()?;
+    let manager = pool.named(&streams.get(COMPUTE)?, &NamedOptions::default())?;
+    manager.add("nodes", 4096, None)?.fill(3)?;
+    manager.ensure("nodes", 1 << 20)?;
+    let nodes = manager.get("nodes")?;
+    let readback = device.readback(&ReadbackOptions::default())?;
+    let number = readback.start(&[&nodes])?;
+    readback.arrival(number)?.wait()?;
+    assert_eq!(readback.latest()?.expect("it has arrived")[4095], 3);
+    drop(Memory::of_device(&device, 4096, MemoryKind::Pinned)?);
+    streams.wait()
+}
+
+/// One after the other: what is left behind is counted in the whole process.
 #[test]
 fn every_call_of_the_driver_may_fail() {
+    every_call_may_fail(program);
+    every_call_may_fail(manager);
+}
+
+fn every_call_may_fail(program: fn(&Context) -> Result<()>) {
     let mut before = None; // host memory of the library without a context
     for for_ever in [false, true] {
         let mut failures = 0;

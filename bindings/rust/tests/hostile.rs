@@ -87,7 +87,7 @@ fn refused_shapes_take_no_memory() {
         number.parse::<u64>().expect("KiB")
     };
     let w = world("host", "");
-    let scheduler = compute::Scheduler::new(&w.pool, compute::Place::Cpu).expect("a scheduler");
+    let scheduler = compute::Scheduler::on(&w.pool, compute::Place::Cpu).expect("a scheduler");
     let before = resident();
     let shape = compute::Shape { m: 1 << 27, k: 1 << 27, n: 1 }; // a result of 512 MiB
     assert!(matches!(scheduler.matmul(&[], &[], shape), Err(Error::Invalid(_))));
