@@ -5,6 +5,7 @@
  */
 #include "model/config_list.h"
 
+#include "base/decimal.h"
 #include "model/word_list.h"
 
 /* -------------------------------------------------------------------- lists */
@@ -135,25 +136,13 @@ static bool list_read(struct vr_json_reader *reader, struct vr_config *config,
     }
 }
 
-/* The text of a file does not end with a 0. */
-static bool all_digits(const char *text, size_t bytes) {
-    size_t digits = 0;
-    while (digits < bytes && text[digits] >= '0' && text[digits] <= '9') {
-        digits++;
-    }
-    return bytes > 0 && digits == bytes;
-}
-
 /* A list in a text: "4,5,6". */
 static void list_parse(struct vr_config *config, enum list_kind kind, struct vr_json_token token) {
     const char *at = token.at, *end = token.at + token.bytes;
     while (at < end) {
         const char *comma = memchr(at, ',', (size_t)(end - at));
         size_t bytes = (size_t)((comma ? comma : end) - at);
-        struct vr_json_token number = {VR_JSON_NUMBER, at, bytes};
-        if (all_digits(at, bytes)) {
-            list_entry(config, kind, 0, number);
-        }
+        list_entry(config, kind, 0, (struct vr_json_token){VR_JSON_NUMBER, at, bytes});
         at += bytes + 1;
     }
 }
@@ -188,20 +177,10 @@ void vr_config_pattern(struct vr_config *config, struct vr_json_token token) {
 /* -------------------------------------------------------------------- blocks */
 
 uint32_t vr_config_millionths(struct vr_json_token token) {
-    char text[32];
-    const char *point = token.bytes ? memchr(token.at, '.', token.bytes) : NULL;
-    size_t bytes = token.bytes;
-    uint64_t value;
-    if (point && bytes > (size_t)(point - token.at) + 7) { /* six digits behind the point */
-        bytes = (size_t)(point - token.at) + 7;
-    }
-    if (token.kind != VR_JSON_NUMBER || bytes + 3 > sizeof text) {
-        return 0;
-    }
-    memcpy(text, token.at, bytes);
-    memcpy(text + bytes, "e6", 2);
-    struct vr_json_token moved = {VR_JSON_NUMBER, text, bytes + 2};
-    return vr_json_unsigned_read(moved, &value) && value <= UINT32_MAX ? (uint32_t)value : 0;
+    struct vr_decimal number;
+    bool good = token.kind == VR_JSON_NUMBER &&
+                vr_decimal_read(token.at, token.bytes, 6, &number) && !number.negative;
+    return good && number.value <= UINT32_MAX ? (uint32_t)number.value : 0;
 }
 
 static bool block_member(struct vr_json_reader *reader, struct vr_config_layer *layer, bool feed,

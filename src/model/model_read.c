@@ -11,6 +11,7 @@
 #include "base/struct_tail.h"
 #include "base/text.h"
 #include "model/file_type.h"
+#include "model/json_reader.h"
 #include "model/model_config.h"
 #include "model/model_file.h"
 #include "model/weight_spread.h"
@@ -480,11 +481,12 @@ static vram_status read_json_model(struct reading *reading) {
 /* Chooses the reader for a file. */
 static vram_status read_file(struct reading *reading, struct vr_source *source) {
     uint8_t head[16] = {0};
-    size_t bytes = source->bytes < sizeof head ? (size_t)source->bytes : sizeof head, at = 0;
+    size_t bytes = source->bytes < sizeof head ? (size_t)source->bytes : sizeof head, at;
     vram_status status = vr_source_take(source, head, bytes);
     if (status != VRAM_OK) {
         return status;
     }
+    at = vr_json_mark_bytes((const char *)head, bytes);
     while (at < bytes &&
            (head[at] == ' ' || head[at] == '\n' || head[at] == '\r' || head[at] == '\t')) {
         at++;
