@@ -244,10 +244,11 @@ static bool warn_name(const struct estimate_job *job, char *text) {
 /* A quantization that leaves most bytes as they are: its modules may have names unknown here. */
 static bool warn_plain(const struct estimate_job *job, char *text) {
     const vram_model *model = &job->model;
-    snprintf(text, ESTIMATE_ASSUMPTION_MAX,
-             "config.json says %s, but of the modules that it names or leaves out most bytes are "
-             "counted as %s; if the files are smaller, name the type with --weights",
-             model->quantization, model->weight_type);
+    snprintf(
+        text, ESTIMATE_ASSUMPTION_MAX,
+        "the quantization is %s, but by the modules that it names or leaves out most bytes stay "
+        "%s; if the files are smaller, name the type with --weights",
+        model->quantization, model->weight_type);
     return model->format == VRAM_MODEL_CONFIG && !job->weights_given &&
            strcmp(model->quantization, "none") != 0 &&
            (strcmp(model->weight_type, "bf16") == 0 || strcmp(model->weight_type, "f16") == 0 ||
@@ -280,7 +281,7 @@ static bool shape_assumption(size_t index, char text[ESTIMATE_ASSUMPTION_MAX]) {
 static const char *type_origin(const struct estimate_job *job) {
     return job->weights_given ? "as --weights says"
            : strstr(job->model.defaults, "torch_dtype") != NULL
-               ? "which is taken for what config.json does not name"
+               ? "because config.json names no type"
            : strcmp(job->model.quantization, "none") == 0
                ? "as config.json says, which names no quantization"
                : "as config.json says";
@@ -306,7 +307,8 @@ static bool weights_assumption(const struct estimate_job *job, char *text) {
 }
 
 static bool defaults_assumption(const struct estimate_job *job, char *text) {
-    snprintf(text, ESTIMATE_ASSUMPTION_MAX, "not in config.json and taken as usual: %s",
+    snprintf(text, ESTIMATE_ASSUMPTION_MAX,
+             "filled in by default, as config.json leaves it out: %s",
              job->model.defaults);
     return job->model.defaults[0] != 0;
 }

@@ -366,7 +366,8 @@ static void numbers_that_are_absurd(void **state) {
         {"{\"model_type\":\"t5\",\"d_model\":64,\"num_layers\":4294967295,\"num_heads\":6,"
          "\"vocab_size\":10}",
          VRAM_ERR_UNSUPPORTED},
-        {"{" LLAMA ",\"moe_layers_enum\":\"1,,99999999999999999999,x,513\"}", VRAM_OK},
+        {"{" LLAMA ",\"moe_layers_enum\":\"1,,99999999999999999999,x,513\"}", VRAM_ERR_CORRUPT},
+        {"{" LLAMA ",\"moe_layers_enum\":\"1,,x,513\"}", VRAM_OK},
         {"{" LLAMA ",\"block_configs\":[{\"ffn\":{\"ffn_mult\":4.2e3}},{\"ffn\":{\"ffn_mult\":"
          "1e99}},7,{}]}",
          VRAM_OK},
