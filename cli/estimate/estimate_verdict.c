@@ -308,8 +308,7 @@ static bool weights_assumption(const struct estimate_job *job, char *text) {
 
 static bool defaults_assumption(const struct estimate_job *job, char *text) {
     snprintf(text, ESTIMATE_ASSUMPTION_MAX,
-             "filled in by default, as config.json leaves it out: %s",
-             job->model.defaults);
+             "filled in by default, as config.json leaves it out: %s", job->model.defaults);
     return job->model.defaults[0] != 0;
 }
 

@@ -199,7 +199,7 @@ static void spelling_add(struct spellings *spellings, const char *part, const ch
     }
 }
 
-static void spell(struct spellings *spellings, const char *module, uint32_t layer) {
+static void spellings_fill(struct spellings *spellings, const char *module, uint32_t layer) {
     static const char *const others[][2] = {
         {".gate_proj", ".w1"},
         {".gate_proj", ".gate_up_proj"},
@@ -238,7 +238,7 @@ static bool rule_matches(struct vr_quantization *quantization, const struct vr_q
 uint8_t vr_quantization_find(struct vr_quantization *quantization, const char *module,
                              uint32_t layer, bool expert) {
     struct spellings spellings;
-    spell(&spellings, module, layer);
+    spellings_fill(&spellings, module, layer);
     for (int left_out = 1; left_out >= 0; left_out--) { /* these count most */
         for (uint32_t i = 0; i < quantization->rule_count; i++) {
             const struct vr_quant_rule *rule = &quantization->rules[i];
