@@ -47,7 +47,7 @@ const char *vr_config_key_names(enum vr_config_key key) {
     return key_names[key];
 }
 
-/* A count that is none: taking it for one that is missing would answer for another model. */
+/* A value that is not a count: taking it for one that is missing would answer for another model. */
 static bool refuse_count(struct config_job *job, struct vr_json_token token) {
     const char *quote = token.kind == VR_JSON_TEXT ? "\"" : "";
     job->status = vr_fail(
@@ -56,9 +56,9 @@ static bool refuse_count(struct config_job *job, struct vr_json_token token) {
     return false;
 }
 
-/* Of these a negative number means that there is none; switches come behind them all. */
-static bool may_be_negative(enum vr_config_key key) {
-    return key == VR_CONFIG_WINDOW || key == VR_CONFIG_POSITIONS || key >= VR_CONFIG_TIED;
+/* Behind the counts come the switches. */
+static bool is_count(enum vr_config_key key) {
+    return key < VR_CONFIG_TIED;
 }
 
 /* The value of a number or switch that is neither a text nor a list. */
@@ -72,7 +72,8 @@ static bool take_number(struct config_job *job, struct vram_value *value, enum v
         bool minus = token.at[0] == '-', ratio = key == VR_CONFIG_EXPANSION;
         bool good = ratio ? token.kind == VR_JSON_NUMBER && !minus
                           : vr_json_unsigned_read(token, &number) && number <= UINT32_MAX;
-        if (!good && !(minus && may_be_negative(key))) {
+        bool endless = minus && (key == VR_CONFIG_WINDOW || key == VR_CONFIG_POSITIONS);
+        if (!good && is_count(key) && !endless) {
             return refuse_count(job, token);
         }
         number = ratio ? vr_config_millionths(token) : good ? number : 0;
@@ -283,7 +284,7 @@ static bool take_word(struct config_job *job, struct vram_value *value, enum vr_
         *value = (struct vram_value){token.bytes > 5 && memcmp(token.at, "gated", 5) == 0, true};
     } else if (key == VR_CONFIG_WINDOW_PATTERN) {
         *value = (struct vram_value){token.bytes, token.bytes > 0};
-    } else if (key < VR_CONFIG_TIED && !vr_json_is(token, "auto")) {
+    } else if (is_count(key) && !vr_json_is(token, "auto")) {
         return refuse_count(job, token);
     }
     return vr_json_skip(&job->reader, token);

@@ -351,7 +351,7 @@ static void counts_that_are_none(void **state) {
     config_refuse("{\"block_configs\":[{\"ffn\":{\"n_heads_in_group\":-1}}]}", "a count that is");
     config_refuse("{\"block_configs\":[{\"ffn\":{\"intermediate_size\":4294967296}}]}", "a count");
     config_refuse("{\"block_configs\":[{\"ffn\":{\"ffn_mult\":-1}}]}", "a count that is");
-    config_take("{\"sliding_window\":-1,\"max_position_embeddings\":-1,\"qkv_bias\":-1,"
+    config_take("{\"sliding_window\":-1,\"max_position_embeddings\":-1,\"qkv_bias\":0.5,"
                 "\"mamba_dt_rank\":\"auto\",\"num_experts\":null,\"n_layer\":12.0}");
     assert_false(config.text.values[VR_CONFIG_WINDOW].known);
     assert_false(config.text.values[VR_CONFIG_STATE_RANK].known);

@@ -125,6 +125,8 @@ static void a_config_without_the_key_is_taken_as_it_stands(void **state) {
     assert_int_equal(folder_read(HEAD "}", NULL), VRAM_OK);
     layer_is("none", PLAIN, PLAIN);
     assert_string_equal(model.weight_type, "bf16");
+    assert_int_equal(folder_read("\xEF\xBB\xBF" HEAD "}", NULL), VRAM_OK); /* a byte order mark */
+    layer_is("none", PLAIN, PLAIN);
 }
 
 /* Attention of both layers, and everything in the second. */
