@@ -50,7 +50,8 @@ static inline size_t vr_decimal_bytes(const char *text, size_t bytes) {
    are not enough. */
 static inline bool vr_decimal_read(const char *text, size_t bytes, int shift,
                                    struct vr_decimal *number) {
-    if (bytes == 0 || vr_decimal_bytes(text, bytes) != bytes) {
+    size_t length = vr_decimal_bytes(text, bytes);
+    if (length == 0 || length != bytes) {
         return false;
     }
     struct vr_decimal read = {0, text[0] == '-', true};

@@ -345,6 +345,10 @@ static void counts_that_are_none(void **state) {
     }
     config_refuse("{\"vision_config\":{\"width\":-1}}", "width is -1, not");
     config_refuse("{\"mlp_ratio\":-2.5}", "mlp_ratio is -2.5, not");
+    config_refuse("{\"mlp_ratio\":NaN}", "mlp_ratio is NaN, not");
+    config_refuse("{\"n_embd\":1234567890123456789012345678901234567890}",
+                  "n_embd is 12345678901234567890123456789012, not");
+    config_refuse("{\"compress_ratios\":[Infinity]}", "a count that is not");
     config_refuse("{\"mlp_ratio\":\"\"}", "mlp_ratio is \"\", not");
     config_refuse("{\"compress_ratios\":[7,-1]}", "at byte 24: a count that is not");
     config_refuse("{\"full_attn_layers\":\"1,-5\"}", "a count that is not");
@@ -404,6 +408,8 @@ static void configs_with_blocks(void **state) {
     assert_int_equal(config.layers[6].width_parts, 0);
     config_take("{\"block_configs\":{\"a\":1}}");
     config_take("{\"mlp_ratio\":[]}");
+    config_take("{\"mlp_ratio\":0.0}");
+    assert_false(config.text.values[VR_CONFIG_EXPANSION].known);
     memset(many, 'E', sizeof many - 1); /* more layers than any model has */
     memcpy(many, "M*-x", 4);
     int used = snprintf(text, sizeof text, "{\"hybrid_override_pattern\":\"%s\"}", many);
@@ -440,6 +446,14 @@ static void configs_with_parts(void **state) {
     assert_string_equal(config.text.type, "other");
     assert_int_equal(config.text.values[VR_CONFIG_GATED].value, 0);
     assert_false(config.text.values[VR_CONFIG_WINDOW_PATTERN].known);
+    config_take("{\"sparse_attention_config\":{\"sparse_index_dim\":128,"
+                "\"sparse_num_index_heads\":4,\"sparse_attention_freq\":[0,1]}}");
+    assert_int_equal(config.text.values[VR_CONFIG_INDEX_HEADS].value, 4);
+    assert_int_equal(config.text.values[VR_CONFIG_INDEX_DIM].value, 128);
+    assert_false(config.layers[0].indexed);
+    assert_true(config.layers[1].indexed);
+    config_take("{\"sparse_attention_config\":null}");
+    assert_false(config.text.values[VR_CONFIG_INDEX_DIM].known);
     config_take("{\"feed_forward_proj\":\"gelu_new\",\"ssm_cfg\":{}}");
     assert_int_equal(config.text.values[VR_CONFIG_GATED].value, 0);
     assert_string_equal(config.text.type, "mamba");
