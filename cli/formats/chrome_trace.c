@@ -5,9 +5,8 @@
 #include "chrome_trace.h"
 
 #include "base/decimal.h"
+#include "line_reader.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,12 +132,9 @@ static bool refuse_field(struct chrome_trace *trace, const struct fields *fields
 static bool read_number(const struct fields *fields, enum field field, int shift,
                         struct vr_decimal *number) {
     const char *text = fields->of[field];
-    char *end = NULL;
     *number = (struct vr_decimal){.exact = true};
     if (strncmp(text, "0x", 2) == 0) {
-        errno = 0;
-        number->value = strtoull(text + 2, &end, 16);
-        return isxdigit((unsigned char)text[2]) && *end == 0 && errno == 0;
+        return line_reader_number(text, &number->value);
     }
     return !fields->given[field] || vr_decimal_read(text, strlen(text), shift, number);
 }

@@ -5,6 +5,7 @@
  */
 #include "model/model_config.h"
 
+#include "base/decimal.h"
 #include "base/error.h"
 #include "model/config_list.h"
 #include "model/word_list.h"
@@ -196,7 +197,8 @@ static bool read_layers(struct config_job *job, struct vr_json_token token) {
         if (key.kind != VR_JSON_KEY) {
             return key.kind == VR_JSON_OBJECT_END;
         }
-        if (vr_json_copy(key, text, sizeof text)) {
+        if (vr_json_copy(key, text, sizeof text) && text[0] &&
+            vr_decimal_digits(text, key.bytes, 0) == key.bytes) {
             index = (uint32_t)strtoul(text, NULL, 10);
         }
         if (!read_nested(job, &part, PART_SLIDING, vr_json_next(&job->reader))) {

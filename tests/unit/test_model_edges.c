@@ -431,12 +431,14 @@ static void configs_with_parts(void **state) {
                 "\"ssm_cfg\":{\"layer\":\"Mamba2\"},\"audio_config\":{},\"audio_config\":7,"
                 "\"vision_config\":{},\"vision_config\":null,"
                 "\"per_layer_config\":{\"01\":{\"head_dim\":9},\"999\":{\"head_dim\":1},"
-                "\"123456789\":{},\"02\":3},\"hybrid_override_pattern\":5,"
+                "\"123456789\":{},\"02\":3,\"x\":{\"head_dim\":7},\"\":{\"head_dim\":7}},\"hybrid_"
+                "override_pattern\":5,"
                 "\"feed_forward_proj\":\"gated-gelu\",\"sliding_window_pattern\":\"LLLG\"}");
     assert_int_equal(config.text.values[VR_CONFIG_SLIDING_HEADS].value, 3);
     assert_int_equal(config.text.values[VR_CONFIG_SLIDING_HEAD_DIM].value, 5);
     assert_string_equal(config.text.type, "mamba2");
     assert_true(config.has_audio && config.has_vision);
+    assert_int_equal(config.layers[0].head, 0); /* "x" is no layer's number */
     assert_int_equal(config.layers[1].head, 9);
     assert_int_equal(config.layers[2].head, 0);
     assert_int_equal(config.text.values[VR_CONFIG_GATED].value, 1);
