@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ------------------------------------------------------------------ --params */
 
@@ -219,6 +220,17 @@ static int lay_out(struct estimate_job *job) {
     return status == VRAM_OK ? EXIT_YES : say_failure("cannot estimate", status);
 }
 
+/* "organisation/model", as hubs of models have it, where there is no such file. */
+static bool is_repository(const char *path) {
+    const char *slash = strchr(path, '/');
+    const char *safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    return slash != NULL && path[0] != '.' && slash != path && slash[1] != 0 &&
+           strspn(path, safe) == (size_t)(slash - path) &&
+           slash[1 + strspn(slash + 1, safe)] == 0 && access(path, F_OK) != 0 &&
+           strstr(slash, ".gguf") == NULL && strstr(slash, ".safetensors") == NULL &&
+           strstr(slash, ".json") == NULL;
+}
+
 static int read_model(const struct invocation *invocation, struct estimate_job *job) {
     vram_model_read_options options = {.size = sizeof options,
                                        .weight_type = flag_value(invocation, "weights"),
@@ -226,6 +238,14 @@ static int read_model(const struct invocation *invocation, struct estimate_job *
     job->weights_given = options.weight_type != NULL;
     job->model.size = sizeof job->model;
     vram_status status = vram_model_read(job->path, &options, &job->model);
+    if (status == VRAM_ERR_IO && is_repository(job->path)) {
+        const char *name = strchr(job->path, '/') + 1;
+        say_error(
+            "%s: there is no such file. If it is a model's name, fetch its description first: "
+            "`hf download %s config.json --local-dir %s`, then `vram estimate %s`",
+            job->path, job->path, name, name);
+        return EXIT_MISUSE;
+    }
     return status == VRAM_OK ? EXIT_YES : say_failure("cannot read the model", status);
 }
 
@@ -346,10 +366,12 @@ static const struct flag flags[] = {
      .help = "memory of each device for the runtime, 512M if not given"},
     {.name = "weights",
      .value = "TYPE",
-     .help = "for config.json: weights are stored as TYPE, also Q4_K_M and the like, whatever it "
-             "says",
+     .help =
+         "for config.json: weights are stored as TYPE, also Q4_K_M and the like, or fp8, nvfp4, "
+         "mxfp4, int4, awq, whatever it says",
      .hints = "F32 BF16 F16 Q8_0 Q6_K Q5_K_M Q5_K_S Q4_K_M Q4_K_S Q4_0 Q3_K_L Q3_K_M Q3_K_S Q2_K "
-              "IQ4_XS IQ4_NL IQ3_M IQ3_XXS IQ2_M IQ2_XXS MXFP4_MOE"},
+              "IQ4_XS IQ4_NL IQ3_M IQ3_XXS IQ2_M IQ2_XXS MXFP4_MOE fp8 mxfp8 nvfp4 mxfp4 int4 int8 "
+              "awq gptq"},
     {.name = "outputs",
      .value = "N",
      .help = "tokens whose logits are computed at once, a micro-batch if not given"},

@@ -236,8 +236,13 @@ static int report(struct report_job *job) {
     }
     const struct history *history = &job->now.history;
     bool leaked = history->live_blocks > 0 || history->lost_blocks > 0;
-    bool no = (flag_given(job->invocation, "leaks") && leaked) || broken > 0;
-    return code == EXIT_YES && no ? EXIT_NO : code;
+    bool leaks = flag_given(job->invocation, "leaks");
+    if (code == EXIT_YES && leaks && !leaked && !history_is_whole(history)) {
+        say_error("%.200s: events are missing, so whether all memory was freed is not known",
+                  history->name);
+        return EXIT_MISUSE;
+    }
+    return code == EXIT_YES && ((leaks && leaked) || broken > 0) ? EXIT_NO : code;
 }
 
 /* The only flags that go with --pid. */

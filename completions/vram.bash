@@ -94,7 +94,7 @@ _vram() {
     estimate,--mmproj) words="" ;;
     estimate,--memory | estimate,-m) words="" ;;
     estimate,--overhead) words="" ;;
-    estimate,--weights) words="F32 BF16 F16 Q8_0 Q6_K Q5_K_M Q5_K_S Q4_K_M Q4_K_S Q4_0 Q3_K_L Q3_K_M Q3_K_S Q2_K IQ4_XS IQ4_NL IQ3_M IQ3_XXS IQ2_M IQ2_XXS MXFP4_MOE" ;;
+    estimate,--weights) words="F32 BF16 F16 Q8_0 Q6_K Q5_K_M Q5_K_S Q4_K_M Q4_K_S Q4_0 Q3_K_L Q3_K_M Q3_K_S Q2_K IQ4_XS IQ4_NL IQ3_M IQ3_XXS IQ2_M IQ2_XXS MXFP4_MOE fp8 mxfp8 nvfp4 mxfp4 int4 int8 awq gptq" ;;
     estimate,--outputs) words="" ;;
     estimate,--activation-bytes) words="" ;;
     estimate,--params) words="" ;;

@@ -152,7 +152,7 @@ complete -c vram -n '__fish_seen_subcommand_from estimate' -l guess -d 'answer a
 complete -c vram -n '__fish_seen_subcommand_from estimate' -l fit -s f -d 'find the largest context and the most layers; exit with 0 if some fit'
 complete -c vram -n '__fish_seen_subcommand_from estimate' -l memory -s m -x -a '' -d 'a device with that much free memory instead of this machine\'s; may be repeated'
 complete -c vram -n '__fish_seen_subcommand_from estimate' -l overhead -x -a '' -d 'memory of each device for the runtime, 512M if not given'
-complete -c vram -n '__fish_seen_subcommand_from estimate' -l weights -x -a 'F32 BF16 F16 Q8_0 Q6_K Q5_K_M Q5_K_S Q4_K_M Q4_K_S Q4_0 Q3_K_L Q3_K_M Q3_K_S Q2_K IQ4_XS IQ4_NL IQ3_M IQ3_XXS IQ2_M IQ2_XXS MXFP4_MOE' -d 'for config.json: weights are stored as TYPE, also Q4_K_M and the like, whatever it says'
+complete -c vram -n '__fish_seen_subcommand_from estimate' -l weights -x -a 'F32 BF16 F16 Q8_0 Q6_K Q5_K_M Q5_K_S Q4_K_M Q4_K_S Q4_0 Q3_K_L Q3_K_M Q3_K_S Q2_K IQ4_XS IQ4_NL IQ3_M IQ3_XXS IQ2_M IQ2_XXS MXFP4_MOE fp8 mxfp8 nvfp4 mxfp4 int4 int8 awq gptq' -d 'for config.json: weights are stored as TYPE, also Q4_K_M and the like, or fp8, nvfp4, mxfp4, int4, awq, whatever it says'
 complete -c vram -n '__fish_seen_subcommand_from estimate' -l outputs -x -a '' -d 'tokens whose logits are computed at once, a micro-batch if not given'
 complete -c vram -n '__fish_seen_subcommand_from estimate' -l activation-bytes -x -a '' -d 'bytes of one activation, 4 if not given'
 complete -c vram -n '__fish_seen_subcommand_from estimate' -l params -x -a '' -d 'no file: estimate from hidden=N,intermediate=N,layers=N,vocab=N,heads=N,kv_heads=N,tokens=N,bytes=N'

@@ -5,9 +5,12 @@
  */
 #include "estimate/estimate_job.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 static const char *size_of(uint64_t bytes, char text[VRAM_SIZE_TEXT_MAX]) {
     return vram_size_format(bytes, text);
@@ -206,9 +209,56 @@ static bool warn_weights(const struct estimate_job *job, char *text) {
     return job->weights_given && job->model.format != VRAM_MODEL_CONFIG;
 }
 
+/* The first of the ways to pack weights that the path names as a word of its own; NULL: none. */
+static const char *packing_of_path(const char *path) {
+    static const char *const names[] = {"nvfp4", "mxfp4", "mxfp8", "fp8",
+                                        "awq",   "gptq",  "int4",  "int8"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t bytes = strlen(names[i]);
+        for (const char *at = path; *at != 0; at++) {
+            if (strncasecmp(at, names[i], bytes) == 0 && !isalnum((unsigned char)at[bytes]) &&
+                (at == path || !isalnum((unsigned char)at[-1]))) {
+                return names[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* A config that does not say how its weights are stored, of a model whose name does. */
+static bool warn_name(const struct estimate_job *job, char *text) {
+    char folder[4096] = "";
+    const char *packing = packing_of_path(job->path);
+    if (packing == NULL && job->path[0] != '/' && getcwd(folder, sizeof folder) != NULL) {
+        packing = packing_of_path(folder);
+    }
+    snprintf(text, ESTIMATE_ASSUMPTION_MAX,
+             "the name says %s, but config.json names no quantization: counted as %s; put "
+             "hf_quant_config.json beside it, or use --weights %s",
+             packing != NULL ? packing : "", job->model.weight_type,
+             packing != NULL ? packing : "");
+    return packing != NULL && job->model.format == VRAM_MODEL_CONFIG && !job->weights_given &&
+           strcmp(job->model.quantization, "none") == 0;
+}
+
+/* A quantization that leaves most bytes as they are: its modules may have names unknown here. */
+static bool warn_plain(const struct estimate_job *job, char *text) {
+    const vram_model *model = &job->model;
+    snprintf(
+        text, ESTIMATE_ASSUMPTION_MAX,
+        "the quantization is %s, but by the modules that it names or leaves out most bytes stay "
+        "%s; if the files are smaller, name the type with --weights",
+        model->quantization, model->weight_type);
+    return model->format == VRAM_MODEL_CONFIG && !job->weights_given &&
+           strcmp(model->quantization, "none") != 0 &&
+           (strcmp(model->weight_type, "bf16") == 0 || strcmp(model->weight_type, "f16") == 0 ||
+            strcmp(model->weight_type, "f32") == 0);
+}
+
 bool estimate_warning(const struct estimate_job *job, size_t index,
                       char text[ESTIMATE_ASSUMPTION_MAX]) {
-    static const saying warnings[] = {warn_context, warn_values, warn_experts, warn_weights};
+    static const saying warnings[] = {warn_context, warn_values, warn_experts,
+                                      warn_weights, warn_name,   warn_plain};
     return job->path != NULL &&
            say_at(job, warnings, sizeof warnings / sizeof warnings[0], index, text);
 }
@@ -230,6 +280,8 @@ static bool shape_assumption(size_t index, char text[ESTIMATE_ASSUMPTION_MAX]) {
 /* Where the type of the weights is from. */
 static const char *type_origin(const struct estimate_job *job) {
     return job->weights_given ? "as --weights says"
+           : strstr(job->model.defaults, "torch_dtype") != NULL
+               ? "because config.json names no type"
            : strcmp(job->model.quantization, "none") == 0
                ? "as config.json says, which names no quantization"
                : "as config.json says";
@@ -252,6 +304,12 @@ static bool weights_assumption(const struct estimate_job *job, char *text) {
                  model->family_known ? "" : " (a guess)", model->weight_type, type_origin(job));
     }
     return true;
+}
+
+static bool defaults_assumption(const struct estimate_job *job, char *text) {
+    snprintf(text, ESTIMATE_ASSUMPTION_MAX,
+             "filled in by default, as config.json leaves it out: %s", job->model.defaults);
+    return job->model.defaults[0] != 0;
 }
 
 static bool cache_assumption(const struct estimate_job *job, char *text) {
@@ -336,8 +394,9 @@ static bool free_assumption(const struct estimate_job *job, char *text) {
 bool estimate_assumption(const struct estimate_job *job, size_t index,
                          char text[ESTIMATE_ASSUMPTION_MAX]) {
     static const saying assumptions[] = {
-        weights_assumption, cache_assumption,     compute_assumption, overhead_assumption,
-        input_assumption,   projector_assumption, split_assumption,   free_assumption};
+        weights_assumption,   defaults_assumption, cache_assumption,
+        compute_assumption,   overhead_assumption, input_assumption,
+        projector_assumption, split_assumption,    free_assumption};
     return job->path != NULL
                ? say_at(job, assumptions, sizeof assumptions / sizeof assumptions[0], index, text)
                : shape_assumption(index, text);

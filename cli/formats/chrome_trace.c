@@ -4,8 +4,10 @@
  */
 #include "chrome_trace.h"
 
+#include "base/decimal.h"
+#include "line_reader.h"
+
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +19,8 @@ static bool refuse(struct chrome_trace *trace, const char *problem) {
 }
 
 bool chrome_trace_begins(struct trace_source *source) {
-    static const char *const heads[] = {"{", "[", " {", "\n{", "\r\n{"};
+    static const char *const heads[] = {
+        "{", "[", " {", "\n{", "\r\n{", JSON_SCAN_MARK "{", JSON_SCAN_MARK "["};
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
         if (trace_source_begins(source, heads[i], strlen(heads[i]))) {
             return true;
@@ -104,27 +107,45 @@ static bool read_object(struct json_scan *scan, struct fields *fields, bool in_a
             continue;
         }
         for (size_t i = 0; i < sizeof known_keys / sizeof known_keys[0]; i++) {
-            if (known_keys[i].in_args == in_args && strcmp(key, known_keys[i].key) == 0) {
+            bool null = scan->kind == JSON_WORD && scan->text[0] == 'n';
+            if (!null && known_keys[i].in_args == in_args && strcmp(key, known_keys[i].key) == 0) {
                 keep_field(fields, known_keys[i].field, scan->text);
             }
         }
     }
 }
 
-/* A whole number, signed, unsigned or with 0x in front; 0 when it is none. */
-static uint64_t number_of(const struct fields *fields, enum field field) {
-    const char *text = fields->of[field];
-    return text[0] == '-' ? (uint64_t)strtoll(text, NULL, 0) : strtoull(text, NULL, 0);
+/* Says what a field of an event is. Always false. */
+static bool refuse_field(struct chrome_trace *trace, const struct fields *fields, enum field field,
+                         const char *wanted) {
+    size_t row = 0;
+    while (known_keys[row].field != field) {
+        row++;
+    }
+    snprintf(trace->problem, sizeof trace->problem, "%s of a memory event is \"%.40s\", not %s",
+             known_keys[row].key, fields->of[field], wanted);
+    return false;
 }
 
-static uint64_t time_of(const struct fields *fields) {
-    double us = strtod(fields->of[FIELD_TIME], NULL);
-    uint64_t whole = strtoull(fields->of[FIELD_TIME], NULL, 10);
-    if (!(us > 0) || us > 1.8e16) {
-        return 0;
+/* A number, times 10^shift; XLA writes numbers as texts, and addresses with 0x in front. 0 if it is
+   not given. */
+static bool read_number(const struct fields *fields, enum field field, int shift,
+                        struct vr_decimal *number) {
+    const char *text = fields->of[field];
+    *number = (struct vr_decimal){.exact = true};
+    if (strncmp(text, "0x", 2) == 0) {
+        return line_reader_number(text, &number->value);
     }
-    double rest = (us - (double)whole) * 1000; /* the fraction alone: a double has 53 bits */
-    return whole * 1000 + (rest > 0 && rest < 1000 ? (uint64_t)rest : 0);
+    return !fields->given[field] || vr_decimal_read(text, strlen(text), shift, number);
+}
+
+static bool take_bytes(struct chrome_trace *trace, const struct fields *fields, enum field field,
+                       uint64_t *to) {
+    struct vr_decimal number;
+    bool good = read_number(fields, field, 0, &number) && number.exact && !number.negative &&
+                number.value <= RECORDED_BYTES_MAX;
+    *to = number.value;
+    return good || refuse_field(trace, fields, field, "a number of bytes");
 }
 
 /* The pool of an event: its allocator, or its device. */
@@ -135,7 +156,9 @@ static uint8_t pool_of(struct chrome_trace *trace, const struct fields *fields, 
     } else if (host) {
         snprintf(name, sizeof name, "CPU");
     } else {
-        snprintf(name, sizeof name, "GPU %" PRIu64, number_of(fields, FIELD_DEVICE) & 0xFFFF);
+        struct vr_decimal device;
+        read_number(fields, FIELD_DEVICE, 0, &device);
+        snprintf(name, sizeof name, "GPU %" PRIu64, device.value & 0xFFFF);
     }
     uint32_t number = interner_number(&trace->pools, name, strlen(name));
     return number == 0 || number > CHROME_POOLS_MAX ? CHROME_POOLS_MAX : (uint8_t)number;
@@ -154,10 +177,48 @@ static bool grow(struct chrome_trace *trace) {
     return true;
 }
 
+/* What the event has changed: PyTorch writes one number, negative for a free. */
+static bool take_change(struct chrome_trace *trace, const struct fields *fields,
+                        struct chrome_event *event) {
+    struct vr_decimal change;
+    const char *type = fields->of[FIELD_DEVICE_TYPE];
+    if (!fields->given[FIELD_BYTES] || !read_number(fields, FIELD_BYTES, 0, &change) ||
+        !change.exact || change.value > RECORDED_BYTES_MAX) {
+        return refuse_field(trace, fields, FIELD_BYTES, "a number of bytes");
+    }
+    event->frees = change.negative;
+    event->bytes = event->held = change.value;
+    event->host = strcmp(type, "0") == 0 || strcmp(type, "CPU") == 0;
+    return true;
+}
+
+/* The numbers of an event. */
+static bool take_numbers(struct chrome_trace *trace, const struct fields *fields,
+                         struct chrome_event *event) {
+    struct vr_decimal time, thread;
+    if (!read_number(fields, FIELD_TIME, 3, &time) || time.negative) {
+        return refuse_field(trace, fields, FIELD_TIME, "a time in microseconds");
+    }
+    if (!take_bytes(trace, fields, FIELD_REQUESTED, &event->bytes) ||
+        !take_bytes(trace, fields, FIELD_HELD, &event->held) ||
+        !take_bytes(trace, fields, FIELD_RESERVED, &event->reserved)) {
+        return false;
+    }
+    struct vr_decimal addr;
+    if (!read_number(fields, FIELD_ADDR, 0, &addr) || addr.negative || !addr.exact) {
+        return refuse_field(trace, fields, FIELD_ADDR, "an address");
+    }
+    read_number(fields, FIELD_THREAD, 0, &thread); /* a name counts as thread 0 */
+    event->time_ns = time.value;
+    event->addr = addr.value;
+    event->thread = thread.value;
+    event->reserved_known = fields->given[FIELD_RESERVED];
+    return true;
+}
+
 static bool add_event(struct chrome_trace *trace, const struct fields *fields) {
     bool torch = strcmp(fields->of[FIELD_NAME], "[memory]") == 0;
     bool frees = strcmp(fields->of[FIELD_NAME], "MemoryDeallocation") == 0;
-    int64_t change = (int64_t)number_of(fields, FIELD_BYTES);
     if (!fields->given[FIELD_ADDR] ||
         (!torch && !frees && strcmp(fields->of[FIELD_NAME], "MemoryAllocation") != 0)) {
         return true;
@@ -165,20 +226,9 @@ static bool add_event(struct chrome_trace *trace, const struct fields *fields) {
     if (trace->count == trace->capacity && !grow(trace)) {
         return false;
     }
-    struct chrome_event event = {.time_ns = time_of(fields),
-                                 .addr = number_of(fields, FIELD_ADDR),
-                                 .bytes = number_of(fields, FIELD_REQUESTED),
-                                 .held = number_of(fields, FIELD_HELD),
-                                 .reserved = number_of(fields, FIELD_RESERVED),
-                                 .reserved_known = fields->given[FIELD_RESERVED],
-                                 .thread = number_of(fields, FIELD_THREAD),
-                                 .order = (uint32_t)trace->count,
-                                 .frees = frees};
-    if (torch) {
-        const char *type = fields->of[FIELD_DEVICE_TYPE];
-        event.frees = change < 0;
-        event.bytes = event.held = change < 0 ? 0 - (uint64_t)change : (uint64_t)change;
-        event.host = strcmp(type, "0") == 0 || strcmp(type, "CPU") == 0;
+    struct chrome_event event = {.order = (uint32_t)trace->count, .frees = frees};
+    if (!take_numbers(trace, fields, &event) || (torch && !take_change(trace, fields, &event))) {
+        return false;
     }
     event.held = event.held > event.bytes ? event.held : event.bytes;
     event.pool = pool_of(trace, fields, event.host);

@@ -127,6 +127,11 @@ bool event_reader_next(struct event_reader *reader, struct recorded *event, bool
     default:
         good = chrome_trace_next(reader->chrome, event, there);
     }
+    if (good && *there && event->kind == RECORDED_ALLOC && event->bytes > RECORDED_BYTES_MAX) {
+        snprintf(reader->problem, sizeof reader->problem,
+                 "a block of %" PRIu64 " bytes is more than addresses can name", event->bytes);
+        return false;
+    }
     return good || tell(reader);
 }
 

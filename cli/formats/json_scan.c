@@ -4,13 +4,9 @@
  */
 #include "json_scan.h"
 
-#include <string.h>
+#include "base/decimal.h"
 
-void json_scan_begin(struct json_scan *scan, struct trace_source *source) {
-    memset(scan, 0, sizeof *scan);
-    scan->source = source;
-    scan->expects_value = true;
-}
+#include <string.h>
 
 static bool refuse(struct json_scan *scan, const char *problem) {
     /* untaken: the source fails inside a text, and its problem stays */
@@ -40,6 +36,15 @@ static int take(struct json_scan *scan) {
     scan->begin += byte >= 0;
     scan->offset += byte >= 0;
     return byte;
+}
+
+void json_scan_begin(struct json_scan *scan, struct trace_source *source) {
+    memset(scan, 0, sizeof *scan);
+    scan->source = source;
+    scan->expects_value = true;
+    if (trace_source_begins(source, JSON_SCAN_MARK, 3)) {
+        take(scan), take(scan), take(scan);
+    }
 }
 
 static void keep(struct json_scan *scan, int byte) {
@@ -122,8 +127,8 @@ static bool take_plain(struct json_scan *scan, int first) {
         strcmp(scan->text, "null") != 0) {
         return refuse(scan, "invalid JSON: expected a value");
     }
-    if (number && strspn(scan->text, "0123456789+-.eE") != scan->text_bytes) {
-        return refuse(scan, "invalid JSON: a number is none");
+    if (number && vr_decimal_bytes(scan->text, scan->text_bytes) != scan->text_bytes) {
+        return refuse(scan, "invalid JSON: a number is not complete");
     }
     return true;
 }

@@ -2,6 +2,10 @@
 /*
  * json_scan.h: the tokens of a JSON text of any size, one at a time. The structure is checked; of a
  * text the first JSON_SCAN_TEXT_MAX bytes are kept.
+ *
+ * src/model/json_reader.h is for files that are held in memory whole, which a trace is not, and
+ * refuses what is not UTF-8, of which names in traces have some. Both read numbers by
+ * src/base/decimal.h.
  */
 #ifndef FORMATS_JSON_SCAN_H
 #define FORMATS_JSON_SCAN_H
@@ -9,6 +13,8 @@
 #include "replay/trace_source.h"
 
 enum { JSON_SCAN_TEXT_MAX = 255, JSON_SCAN_DEPTH_MAX = 64 };
+
+#define JSON_SCAN_MARK "\xef\xbb\xbf" /* a byte order mark, which may stand before a text */
 
 enum json_kind {
     JSON_END, /* behind the last token */

@@ -5,6 +5,9 @@
  */
 #include "snapshot_machine.h"
 
+#include "replay/shard_reader.h"
+
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +71,18 @@ struct entry_fields {
 
 static uint64_t number_of(const struct entry_fields *fields, enum key key) {
     return fields->of[key].kind == VALUE_NUMBER ? fields->of[key].data : 0;
+}
+
+/* Whether the value is a number of bytes; else the snapshot is refused. */
+static bool has_bytes(struct snapshot_machine *machine, const struct entry_fields *fields,
+                      enum key key) {
+    struct value value = fields->of[key];
+    if (value.kind != VALUE_NUMBER) {
+        return pickle_refuse(&machine->pickle, "%s is not a whole number", key_names[key]);
+    }
+    return value.data <= RECORDED_BYTES_MAX ||
+           pickle_refuse(&machine->pickle, "%s is %" PRId64 ", not a number of bytes",
+                         key_names[key], (int64_t)value.data);
 }
 
 static uint32_t stack_of(struct snapshot_machine *machine, const struct entry_fields *fields) {
@@ -157,6 +172,17 @@ static bool make_event(struct snapshot_machine *machine, const struct entry_fiel
     struct snapshot_event event = {.size = number_of(fields, KEY_SIZE)};
     enum snapshot_action action = action_of(snapshot_machine_text(machine, fields->of[KEY_ACTION]));
     bool freed = fields->of[KEY_ADDR].kind == VALUE_NONE; /* an oom has device_free instead */
+    bool places = action >= SNAPSHOT_ALLOC && action <= SNAPSHOT_SEGMENT_UNMAP;
+    if (places && !has_bytes(machine, fields, KEY_SIZE)) {
+        return false;
+    }
+    if (places && freed) {
+        return pickle_refuse(&machine->pickle, "addr is not a whole number");
+    }
+    if (number_of(fields, KEY_TIME) > UINT64_MAX >> 4) {
+        return pickle_refuse(&machine->pickle, "time_us is %" PRId64 ", not a time",
+                             (int64_t)number_of(fields, KEY_TIME));
+    }
     event.addr = number_of(fields, freed ? KEY_DEVICE_FREE : KEY_ADDR);
     event.time_action = number_of(fields, KEY_TIME) << 4 | (uint64_t)action;
     event.stack = stack_of(machine, fields);
@@ -220,8 +246,11 @@ static bool make_block(struct snapshot_machine *machine, const struct entry_fiel
                                    .stack = stack_of(machine, fields),
                                    .active = strncmp(state, "active", 6) == 0,
                                    .addr_known = fields->of[KEY_ADDRESS].kind == VALUE_NUMBER};
-    block.requested = fields->of[KEY_REQUESTED].kind == VALUE_NUMBER ? block.requested : block.size;
-    if (!grow_data(machine, &data->blocks, data->block_count, &data->block_capacity,
+    bool told = fields->of[KEY_REQUESTED].kind == VALUE_NUMBER;
+    block.requested = told ? block.requested : block.size;
+    if (!has_bytes(machine, fields, KEY_SIZE) ||
+        (told && !has_bytes(machine, fields, KEY_REQUESTED)) ||
+        !grow_data(machine, &data->blocks, data->block_count, &data->block_capacity,
                    sizeof *data->blocks)) {
         return false;
     }
@@ -263,7 +292,8 @@ static bool make_segment(struct snapshot_machine *machine, const struct entry_fi
         .device = device < SNAPSHOT_DEVICES_MAX ? (uint32_t)device : SNAPSHOT_DEVICES_MAX - 1,
         .expandable = number_of(fields, KEY_EXPANDABLE) != 0};
     stack_of(machine, fields);
-    if (!place_of(machine, fields, KEY_SEGMENT_POOL, &segment.place) ||
+    if (!has_bytes(machine, fields, KEY_TOTAL) ||
+        !place_of(machine, fields, KEY_SEGMENT_POOL, &segment.place) ||
         !take_blocks(machine, fields, &segment) ||
         !grow_data(machine, &data->segments, data->segment_count, &data->segment_capacity,
                    sizeof *data->segments)) {

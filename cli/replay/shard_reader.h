@@ -30,6 +30,9 @@ struct recorded_sample {
     bool rough; /* only live, held and reserved are known */
 };
 
+/* More bytes than any address can name: a block of more is a damaged file, or a negative number. */
+#define RECORDED_BYTES_MAX (UINT64_C(1) << 57)
+
 struct recorded {
     enum recorded_kind kind;
     uint64_t offset;              /* of the record in the file */

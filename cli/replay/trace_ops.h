@@ -22,7 +22,7 @@ enum {
     TRACE_QUEUES_MAX = 64,   /* a set of queues fits in 64 bits */
     TRACE_THREADS_MAX = 64,
     TRACE_NAME_MAX = 256,
-    TRACE_PROBLEM_MAX = 256
+    TRACE_PROBLEM_MAX = 384
 };
 
 #define TRACE_HEADER "op,id,bytes,stream,t_us"

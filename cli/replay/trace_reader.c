@@ -86,7 +86,10 @@ static bool read_header(struct reader *reader) {
         reader->field_count = bytes == named ? 5 : threads ? 6 : 0;
     }
     return reader->field_count > 0 ||
-           complain(reader, "this is not a trace: it does not begin with " TRACE_HEADER);
+           complain(reader,
+                    "this is not a trace: neither one of libvram (VRAM_TRACE), nor a memory "
+                    "snapshot of PyTorch, nor Chrome JSON, nor a log of RMM, nor CSV that "
+                    "begins with " TRACE_HEADER "; plain, gzip'd or zstd'd");
 }
 
 /* The numbers of a line into an entry; its letter is known already. */
@@ -297,7 +300,7 @@ static void tell(const struct reader *reader, const char *name, char problem[TRA
     } else if (reader->source.problem[0] != 0) {
         snprintf(problem, TRACE_PROBLEM_MAX, "%.120s: %.120s", name, reader->source.problem);
     } else {
-        snprintf(problem, TRACE_PROBLEM_MAX, "%.100s%s%" PRIu64 ": %.120s", name,
+        snprintf(problem, TRACE_PROBLEM_MAX, "%.100s%s%" PRIu64 ": %.240s", name,
                  reader->binary ? ": at offset " : ":", reader->line, why);
     }
 }

@@ -135,6 +135,11 @@ struct history {
     char problem[TRACE_PROBLEM_MAX];
 };
 
+/* Whether it has all events: else something more may have been freed, or allocated. */
+static inline bool history_is_whole(const struct history *history) {
+    return history->end == RECORDING_ENDED && history->lost_events == 0;
+}
+
 /* False: no memory. history_free is due either way. */
 bool history_begin(struct history *history, const char *name);
 

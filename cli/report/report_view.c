@@ -470,7 +470,10 @@ void report_print_leaks(const struct report_view *view) {
     const struct history_block **blocks = report_blocks(history, &count);
     print_source(view);
     if (leaks == 0) {
-        terminal_print(view->terminal, STYLE_GOOD, "no leaks: nothing was live at the end");
+        bool whole = history_is_whole(history);
+        terminal_print(view->terminal, whole ? STYLE_GOOD : STYLE_WARN, "%s",
+                       whole ? "no leaks: nothing was live at the end"
+                             : "nothing was live where the trace breaks off");
         printf("\n");
         free(blocks);
         return;

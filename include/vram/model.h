@@ -139,13 +139,17 @@ typedef struct vram_model {
     uint64_t other_bytes;       /* vision tower, projector, and all else outside the layers */
     uint64_t projector_bytes;   /* the part of other_bytes that options.projector has */
     vram_model_layer layers[VRAM_MODEL_LAYERS_MAX]; /* the first layer_count of them */
+    char defaults[256]; /* what config.json leaves out, and what was taken for it:
+                           "hidden_size 4096, torch_dtype bf16"; "" for nothing */
 } vram_model;
 
 /** Options for reading a model. */
 typedef struct vram_model_read_options {
     size_t size;             /* sizeof(vram_model_read_options) */
-    const char *weight_type; /* for config.json alone: a type of tensors ("bf16") or one of
-                                llama-quantize's mixes ("Q4_K_M"); NULL: as config.json says */
+    const char *weight_type; /* for config.json alone: a type of tensors ("bf16"), one of
+                                llama-quantize's mixes ("Q4_K_M"), or how the matrices of layers
+                                are packed ("fp8", "mxfp8", "nvfp4", "mxfp4", "int4", "int8",
+                                "awq", "gptq"); NULL: as config.json says */
     const char *projector;   /* path of a GGUF file that encodes images or sound for the model
                                 (llama.cpp's --mmproj), whose weights are added; NULL: none */
 } vram_model_read_options;

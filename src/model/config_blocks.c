@@ -38,7 +38,7 @@ void vr_matrix_add(struct vr_part_sum *part, const char *block, const char *name
 void vr_experts_add(struct vr_part_sum *part, const char *block, const char *name, uint64_t count,
                     uint64_t rows, uint64_t columns) {
     char module[96];
-    vr_text_format(module, sizeof module, "%s.experts.0.%s", block, name);
+    vr_text_format(module, sizeof module, "%s%sexperts.0.%s", block, block[0] ? "." : "", name);
     numbers_add(part, &part->experts, module, count, rows, columns);
 }
 
@@ -48,6 +48,10 @@ static const char *mixer_name(const struct vr_block_count *count) {
 
 static const char *feed_name(const struct vr_block_count *count) {
     return count->family->feed ? count->family->feed : "mlp";
+}
+
+static const char *experts_name(const struct vr_block_count *count) {
+    return count->family->experts ? count->family->experts : feed_name(count);
 }
 
 static bool has_bit(const struct vr_block_count *count, uint32_t bit) {
@@ -90,6 +94,13 @@ static void heads_add(const struct vr_block_count *count, const char *block) {
     VR_NUMBERS_ADD(part, plan->head, k ? 2 : 1, normed && has_bit(count, VR_FAMILY_HEAD_NORM));
     VR_NUMBERS_ADD(part, q + k, has_bit(count, VR_FAMILY_WIDE_NORM));
     VR_NUMBERS_ADD(part, plan->heads, plan->sinks);
+    if (plan->indexed) {
+        uint64_t index = vr_config_get(count->text, VR_CONFIG_INDEX_DIM, 0);
+        vr_matrix_add(part, block, "index_q_proj",
+                      vr_config_get(count->text, VR_CONFIG_INDEX_HEADS, 0) * index, hidden);
+        vr_matrix_add(part, block, "index_k_proj", index, hidden);
+        VR_NUMBERS_ADD(part, 2, index);
+    }
 }
 
 /* An indexer chooses the tokens that attention looks at. */
@@ -374,8 +385,9 @@ static void shared_add(const struct vr_block_count *count, uint64_t expert_width
     uint64_t number =
         vr_config_get(text, VR_CONFIG_SHARED_EXPERTS, has_bit(count, VR_FAMILY_SHARED_ONE));
     uint64_t width = vr_config_get(text, VR_CONFIG_SHARED_INTERMEDIATE, number * expert_width);
+    const char *outer = experts_name(count);
     char block[64];
-    vr_text_format(block, sizeof block, "%s.shared_experts", feed_name(count));
+    vr_text_format(block, sizeof block, "%s%sshared_experts", outer, outer[0] ? "." : "");
     if (width > 0) {
         dense_add(count, block, width);
         VR_NUMBERS_ADD(count->part, count->model->hidden, has_bit(count, VR_FAMILY_SHARED_GATE));
@@ -387,7 +399,7 @@ static void shared_add(const struct vr_block_count *count, uint64_t expert_width
 static void experts_add(const struct vr_block_count *count) {
     const struct vr_config_part *text = count->text;
     struct vr_part_sum *part = count->part;
-    const char *block = feed_name(count);
+    const char *block = experts_name(count);
     uint64_t hidden = count->model->hidden, experts = count->model->experts;
     uint64_t width = vr_config_get(text, VR_CONFIG_EXPERT_INTERMEDIATE, count->plan.width);
     uint64_t inner = vr_config_get(text, VR_CONFIG_EXPERT_HIDDEN, hidden);
@@ -404,7 +416,7 @@ static void experts_add(const struct vr_block_count *count) {
     VR_NUMBERS_ADD(part, experts, bias || has_bit(count, VR_FAMILY_ROUTER_FIX));
     shared_add(count, width);
     if (has_bit(count, VR_FAMILY_BOTH_FEEDS)) {
-        dense_add(count, block, count->plan.width);
+        dense_add(count, feed_name(count), count->plan.width);
         VR_NUMBERS_ADD(part, 4, hidden); /* three norms, and the scale of the router's input */
         VR_NUMBERS_ADD(part, experts);
     }

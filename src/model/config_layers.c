@@ -135,6 +135,7 @@ struct vr_layer_plan vr_layer_plan_make(const struct vr_config *config,
     plan.shares_cache = sharing <= model->layer_count && index >= model->layer_count - sharing;
     plan.sinks = vr_config_get(text, plan.sliding ? VR_CONFIG_SLIDING_SINKS : VR_CONFIG_FULL_SINKS,
                                (family->bits & VR_FAMILY_SINKS) != 0) != 0;
+    plan.indexed = plan.mixer == VR_MIXER_HEADS && config->layers[index].indexed;
     if (plan.mixer == VR_MIXER_COMPRESSED) {
         plan.ratio = config->layers[index].ratio;
         plan.indexed = plan.ratio > 0 && plan.ratio < 16;

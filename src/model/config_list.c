@@ -5,6 +5,7 @@
  */
 #include "model/config_list.h"
 
+#include "base/decimal.h"
 #include "model/word_list.h"
 
 /* -------------------------------------------------------------------- lists */
@@ -16,6 +17,7 @@ enum list_kind {
     LIST_SLIDING,     /* 1: the layer slides */
     LIST_FULL,        /* 1: it is full; 0: it is linear */
     LIST_EXPERTS,     /* 1: it has experts */
+    LIST_INDEXED,     /* 1: an indexer chooses the tokens that it attends to */
     LIST_RATIOS,
     LIST_WIDTHS,
     LIST_DENSE_AT, /* numbers of layers from here on */
@@ -32,6 +34,7 @@ static const char *const list_names[LIST_KINDS] = {
     [LIST_SLIDING] = "hybrid_layer_pattern no_rope_layers",
     [LIST_FULL] = "attn_type_list",
     [LIST_EXPERTS] = "moe_layer_freq",
+    [LIST_INDEXED] = "sparse_attention_freq",
     [LIST_RATIOS] = "compress_ratios",
     [LIST_WIDTHS] = "intermediate_size",
     [LIST_DENSE_AT] = "mlp_only_layers",
@@ -64,17 +67,35 @@ static void layer_word(struct vr_config_layer *layer, struct vr_json_token token
             layer->feed = (uint8_t)kinds[i].feed;
         }
     }
+    layer->indexed = strcmp(word, "minimax_m3_sparse") == 0;
     if (strstr(word, "compressed")) { /* DeepSeek V4; its own files have compress_ratios */
         layer->ratio = word[0] == 'c' ? 4 : 128;
     }
 }
 
+static void count_refuse(struct vr_json_reader *reader, struct vr_json_token token) {
+    if (token.kind == VR_JSON_NUMBER || token.kind == VR_JSON_NOT_FINITE) {
+        reader->problem = "a count that is not a number from 0 to 4294967295";
+    }
+}
+
+/* Reads a number from 0 to 2^32 - 1. False: it is another one, which the reader then refuses, as
+   one that is missing would mean another model; or it is no number. */
+static bool count_read(struct vr_json_reader *reader, struct vr_json_token token,
+                       uint64_t *number) {
+    if (vr_json_unsigned_read(token, number) && *number <= UINT32_MAX) {
+        return true;
+    }
+    *number = 0;
+    count_refuse(reader, token);
+    return false;
+}
+
 /* One entry. */
-static void list_entry(struct vr_config *config, enum list_kind kind, uint64_t index,
-                       struct vr_json_token token) {
-    uint64_t number = 0;
-    bool known = vr_json_unsigned_read(token, &number) && number <= UINT32_MAX;
-    number = known ? number : 0;
+static void list_entry(struct vr_json_reader *reader, struct vr_config *config, enum list_kind kind,
+                       uint64_t index, struct vr_json_token token) {
+    uint64_t number;
+    bool known = count_read(reader, token, &number);
     bool from_one = kind == LIST_FULL_AT || kind == LIST_LINEAR_AT;
     if (kind >=
         LIST_DENSE_AT) { /* 0, where numbers are from 1, becomes a number that is too large */
@@ -100,6 +121,9 @@ static void list_entry(struct vr_config *config, enum list_kind kind, uint64_t i
         break;
     case LIST_EXPERTS:
         layer->feed = number ? VR_FEED_EXPERTS : VR_FEED_DENSE;
+        break;
+    case LIST_INDEXED:
+        layer->indexed = number != 0;
         break;
     case LIST_RATIOS:
         layer->ratio = (uint32_t)number;
@@ -128,31 +152,22 @@ static bool list_read(struct vr_json_reader *reader, struct vr_config *config,
         if (token.kind == VR_JSON_ARRAY_END || token.kind == VR_JSON_BAD) {
             return token.kind != VR_JSON_BAD;
         }
-        list_entry(config, kind, i, token);
-        if (!vr_json_skip(reader, token)) {
+        list_entry(reader, config, kind, i, token);
+        if (reader->problem || !vr_json_skip(reader, token)) {
             return false;
         }
     }
 }
 
-/* The text of a file does not end with a 0. */
-static bool all_digits(const char *text, size_t bytes) {
-    size_t digits = 0;
-    while (digits < bytes && text[digits] >= '0' && text[digits] <= '9') {
-        digits++;
-    }
-    return bytes > 0 && digits == bytes;
-}
-
 /* A list in a text: "4,5,6". */
-static void list_parse(struct vr_config *config, enum list_kind kind, struct vr_json_token token) {
+static void list_parse(struct vr_json_reader *reader, struct vr_config *config, enum list_kind kind,
+                       struct vr_json_token token) {
     const char *at = token.at, *end = token.at + token.bytes;
     while (at < end) {
         const char *comma = memchr(at, ',', (size_t)(end - at));
         size_t bytes = (size_t)((comma ? comma : end) - at);
-        struct vr_json_token number = {VR_JSON_NUMBER, at, bytes};
-        if (all_digits(at, bytes)) {
-            list_entry(config, kind, 0, number);
+        if (bytes > 0 && vr_decimal_bytes(at, bytes) == bytes) {
+            list_entry(reader, config, kind, 0, (struct vr_json_token){VR_JSON_NUMBER, at, bytes});
         }
         at += bytes + 1;
     }
@@ -167,7 +182,7 @@ bool vr_config_list(struct vr_json_reader *reader, struct vr_config *config, con
         }
         if (kind >= LIST_DENSE_AT && vr_word_listed(list_names[kind], word) &&
             token.kind == VR_JSON_TEXT) {
-            list_parse(config, (enum list_kind)kind, token);
+            list_parse(reader, config, (enum list_kind)kind, token);
         }
     }
     return false;
@@ -188,20 +203,10 @@ void vr_config_pattern(struct vr_config *config, struct vr_json_token token) {
 /* -------------------------------------------------------------------- blocks */
 
 uint32_t vr_config_millionths(struct vr_json_token token) {
-    char text[32];
-    const char *point = token.bytes ? memchr(token.at, '.', token.bytes) : NULL;
-    size_t bytes = token.bytes;
-    uint64_t value;
-    if (point && bytes > (size_t)(point - token.at) + 7) { /* six digits behind the point */
-        bytes = (size_t)(point - token.at) + 7;
-    }
-    if (token.kind != VR_JSON_NUMBER || bytes + 3 > sizeof text) {
-        return 0;
-    }
-    memcpy(text, token.at, bytes);
-    memcpy(text + bytes, "e6", 2);
-    struct vr_json_token moved = {VR_JSON_NUMBER, text, bytes + 2};
-    return vr_json_unsigned_read(moved, &value) && value <= UINT32_MAX ? (uint32_t)value : 0;
+    struct vr_decimal number;
+    bool good = token.kind == VR_JSON_NUMBER &&
+                vr_decimal_read(token.at, token.bytes, 6, &number) && !number.negative;
+    return good && number.value <= UINT32_MAX ? (uint32_t)number.value : 0;
 }
 
 static bool block_member(struct vr_json_reader *reader, struct vr_config_layer *layer, bool feed,
@@ -210,15 +215,18 @@ static bool block_member(struct vr_json_reader *reader, struct vr_config_layer *
     bool yes = token.kind == VR_JSON_TRUE;
     if (strcmp(word, "ffn_mult") == 0) {
         layer->width_parts = vr_config_millionths(token);
+        if (token.at[0] == '-') {
+            count_refuse(reader, token);
+        }
     } else if (vr_word_listed("n_heads_in_group intermediate_size", word) &&
-               vr_json_unsigned_read(token, &number) && number <= UINT32_MAX) {
+               count_read(reader, token, &number)) {
         *(word[0] == 'n' ? &layer->group : &layer->width) = (uint32_t)number;
     } else if (yes && feed && vr_word_listed("no_op replace_with_linear", word)) {
         layer->feed = word[0] == 'n' ? VR_FEED_NONE : VR_FEED_MATRIX;
     } else if (yes && vr_word_listed("no_op replace_with_linear", word)) {
         layer->attention = word[0] == 'n' ? VR_ATTENTION_NONE : VR_ATTENTION_MATRIX;
     }
-    return vr_json_skip(reader, token);
+    return !reader->problem && vr_json_skip(reader, token);
 }
 
 /* One block of block_configs: {"attention": {...}, "ffn": {...}}. `depth` is 0 outside of both. */

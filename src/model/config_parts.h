@@ -27,7 +27,7 @@ struct vr_layer_plan {
     uint64_t width;            /* of the feed-forward block */
     uint64_t window;
     uint64_t ratio; /* VR_MIXER_COMPRESSED: tokens cached as one; 0: those in the window alone */
-    bool indexed;   /* so few that an indexer chooses among them */
+    bool indexed;   /* so few that an indexer chooses among them; VR_MIXER_HEADS: one does */
 };
 
 /* The width of a feed-forward block that the config gives as a multiple of the hidden size; four

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/text.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct vr_family like_llama = {.names = ""};
@@ -26,7 +28,9 @@ static bool set_cache(const struct vr_config_part *text, const struct vr_layer_p
     uint64_t v = plan->kv_heads * plan->value_head;
     uint64_t index = vr_config_get(text, VR_CONFIG_INDEX_DIM, 0);
     layer->window = (uint32_t)plan->window;
-    if (plan->mixer == VR_MIXER_LATENT) {
+    if (plan->mixer == VR_MIXER_HEADS && plan->indexed) {
+        k += index;
+    } else if (plan->mixer == VR_MIXER_LATENT) {
         k = vr_config_get(text, VR_CONFIG_KV_RANK, 0) + vr_config_get(text, VR_CONFIG_ROPE_DIM, 0) +
             index;
         v = 0;
@@ -161,12 +165,27 @@ static uint64_t width_on_path(const struct vr_config *config, const struct vram_
 
 /* ------------------------------------------------------------------ together */
 
+void vr_default_name(struct vram_model *model, const char *key, const char *format, ...) {
+    size_t used = strlen(model->defaults), room = sizeof model->defaults - used;
+    char value[24];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(value, sizeof value, format, arguments);
+    va_end(arguments);
+    vr_text_format(model->defaults + used, room, "%s%.*s %s", used ? ", " : "",
+                   (int)strcspn(key, " "), key, value);
+}
+
 /* Values that the config leaves out, as the family's own program has them. */
-static void set_defaults(const struct vr_family *family, struct vr_config_part *text) {
+static void set_defaults(const struct vr_family *family, struct vr_config_part *text,
+                         struct vram_model *model) {
     size_t most = sizeof family->defaults / sizeof family->defaults[0];
     for (size_t i = 0; i < most && family->defaults[i].value; i++) {
-        vram_value *value = &text->values[family->defaults[i].key];
-        *value = value->known ? *value : (vram_value){family->defaults[i].value, true};
+        const struct vr_family_default *other = &family->defaults[i];
+        if (!text->values[other->key].known) {
+            text->values[other->key] = (vram_value){other->value, true};
+            vr_default_name(model, vr_config_key_names(other->key), "%u", other->value);
+        }
     }
 }
 
@@ -184,7 +203,7 @@ static vram_status refuse_foreign(const struct vr_config *config) {
 vram_status vr_config_shape(struct vr_config *config, struct vram_model *model) {
     const struct vr_family *family = vr_family_find(config->text.type);
     family = family ? family : &like_llama;
-    set_defaults(family, &config->text);
+    set_defaults(family, &config->text, model);
     vram_status status = refuse_foreign(config);
     status = status == VRAM_OK ? set_dimensions(config, family, model) : status;
     if (status != VRAM_OK) {

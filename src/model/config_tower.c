@@ -198,7 +198,7 @@ static bool vision_add(const struct vr_config *config, const struct vram_model *
     uint64_t layers = vr_smaller(shape.layers, VRAM_MODEL_LAYERS_MAX);
     VR_NUMBERS_ADD(part, shape.patch, shape.patch, shape.hidden,
                    vr_config_get(vision, VR_CONFIG_CHANNELS, 3),
-                   vr_config_get(vision, VR_CONFIG_TEMPORAL, 1));
+                   tower_get(vision, tower, VR_CONFIG_TEMPORAL, 1));
     VR_NUMBERS_ADD(part, shape.hidden, (shape.bits & VR_TOWER_PATCH_BIAS) != 0);
     VR_NUMBERS_ADD(part, shape.patches + class_patch, shape.hidden,
                    (shape.bits & VR_TOWER_POSITIONS) != 0);

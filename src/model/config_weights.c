@@ -20,6 +20,7 @@ struct weight_count {
     struct vram_model *model;
     struct vr_quantization *quantization; /* NULL: nothing is packed */
     const struct vr_tensor_type *type;    /* of all that is not packed */
+    bool asked;                           /* for `quantization`: then it names the whole */
 };
 
 static bool count_has(const struct weight_count *count, uint32_t bit) {
@@ -185,9 +186,19 @@ static const char *dtype_told(const struct weight_count *count) {
 /* A type that is asked for counts for everything; else the config says. */
 static vram_status choose_types(struct weight_count *count, const char *weight_type) {
     struct vr_quantization *quantization = &count->config->quantization;
-    count->type = weight_type ? vr_tensor_type_of_name(weight_type) : dtype_of(dtype_told(count));
+    bool packed = weight_type ? vr_quantization_ask(quantization, weight_type)
+                              : quantization->scheme_count > 1;
+    bool told = weight_type && !packed;
+    count->type = told ? vr_tensor_type_of_name(weight_type) : dtype_of(dtype_told(count));
     if (!count->type) {
-        return vr_fail(VRAM_ERR_INVALID, "\"%.32s\" is not a type of weights", weight_type);
+        return vr_fail(VRAM_ERR_INVALID,
+                       "\"%.16s\" is not a type of weights; use F32, F16, BF16, " VR_PACKINGS
+                       ", Q8_0, Q6_K, Q5_K_M/S, Q4_K_M/S, Q4/5_0/1, Q3_K_L/M/S, Q2_K/_S, "
+                       "IQ4_NL/XS, IQ2/3_M/S/XS/XXS, IQ1_M/S, TQ1_0, TQ2_0, MXFP4_MOE",
+                       weight_type);
+    }
+    if (!told && !count->text->dtype[0]) {
+        vr_default_name(count->model, "torch_dtype", "%s", count->type->name);
     }
     if (!weight_type && quantization->unknown[0]) {
         return vr_fail(VRAM_ERR_UNSUPPORTED,
@@ -195,7 +206,8 @@ static vram_status choose_types(struct weight_count *count, const char *weight_t
                        "their type, or the files with the weights",
                        quantization->unknown);
     }
-    count->quantization = !weight_type && quantization->scheme_count > 1 ? quantization : NULL;
+    count->quantization = packed ? quantization : NULL;
+    count->asked = packed && weight_type;
     return VRAM_OK;
 }
 
@@ -272,7 +284,12 @@ static void name_types(const struct weight_count *count, const struct total *tot
         packed += total->scheme_bytes[i].value; /* no more than all bytes */
         most = total->scheme_bytes[i].value > total->scheme_bytes[most].value ? i : most;
     }
-    bool plain = total->scheme_bytes[most].value < total->bytes.value - packed;
+    bool plain = !count->asked && total->scheme_bytes[most].value < total->bytes.value - packed;
+    if (most != VR_SCHEME_PLAIN && quantization->usual == VR_SCHEME_PLAIN &&
+        quantization->experts == VR_SCHEME_PLAIN) { /* a list has modules one by one */
+        vr_text_format(model->quantization, sizeof model->quantization, "%s",
+                       quantization->schemes[most].name);
+    }
     vr_text_format(model->weight_type, sizeof model->weight_type, "%s",
                    plain ? count->type->name : quantization->schemes[most].name);
 }

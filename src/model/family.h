@@ -71,6 +71,8 @@ struct vr_family {
     uint32_t bits;     /* of vr_family_bit */
     enum vr_mixer mixer, linear;  /* of layers with attention, and of those without */
     const char *attention, *feed; /* names of the two blocks; NULL: "self_attn", "mlp" */
+    const char *experts;          /* of the block with the experts; NULL: the name of `feed`; "":
+                                     they stand in the layer itself */
     uint32_t window_every;        /* of so many layers the last is full, the others slide */
     struct vr_family_default defaults[10];
 };

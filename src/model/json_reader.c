@@ -5,15 +5,22 @@
  */
 #include "model/json_reader.h"
 
-#include "base/size.h"
+#include "base/decimal.h"
 #include "base/text.h"
 
 #include <string.h>
 
 static const struct vr_json_token bad = {VR_JSON_BAD, "", 0};
 
+size_t vr_json_mark_bytes(const char *text, size_t bytes) {
+    return bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+}
+
 void vr_json_begin(struct vr_json_reader *reader, const char *text, size_t bytes) {
-    *reader = (struct vr_json_reader){.text = text, .bytes = bytes, .want = VR_JSON_WANT_VALUE};
+    *reader = (struct vr_json_reader){.text = text,
+                                      .bytes = bytes,
+                                      .at = vr_json_mark_bytes(text, bytes),
+                                      .want = VR_JSON_WANT_VALUE};
 }
 
 static struct vr_json_token reader_refuse(struct vr_json_reader *reader, const char *problem) {
@@ -113,14 +120,6 @@ static struct vr_json_token read_text(struct vr_json_reader *reader, enum vr_jso
     return (struct vr_json_token){kind, start, (size_t)(at - start)};
 }
 
-static bool skip_digits(struct vr_json_reader *reader) {
-    size_t start = reader->at;
-    while (is_digit(peek_byte(reader))) {
-        reader->at++;
-    }
-    return reader->at > start;
-}
-
 static bool next_is(const struct vr_json_reader *reader, const char *word) {
     size_t bytes = strlen(word);
     return reader->bytes - reader->at >= bytes &&
@@ -128,30 +127,15 @@ static bool next_is(const struct vr_json_reader *reader, const char *word) {
 }
 
 static struct vr_json_token read_number(struct vr_json_reader *reader) {
-    size_t start = reader->at;
-    bool good;
-    reader->at += peek_byte(reader) == '-';
-    if (next_is(reader, "Infinity")) {
-        reader->at += strlen("Infinity");
-        return (struct vr_json_token){VR_JSON_NOT_FINITE, reader->text + start, reader->at - start};
+    const char *start = reader->text + reader->at;
+    size_t bytes = vr_decimal_bytes(start, reader->bytes - reader->at);
+    if (next_is(reader, "-Infinity")) {
+        reader->at += strlen("-Infinity");
+        return (struct vr_json_token){VR_JSON_NOT_FINITE, start, strlen("-Infinity")};
     }
-    if (peek_byte(reader) == '0') {
-        reader->at++;
-        good = !is_digit(peek_byte(reader));
-    } else {
-        good = skip_digits(reader);
-    }
-    if (good && peek_byte(reader) == '.') {
-        reader->at++;
-        good = skip_digits(reader);
-    }
-    if (good && (peek_byte(reader) == 'e' || peek_byte(reader) == 'E')) {
-        reader->at++;
-        reader->at += peek_byte(reader) == '+' || peek_byte(reader) == '-';
-        good = skip_digits(reader);
-    }
-    return good ? (struct vr_json_token){VR_JSON_NUMBER, reader->text + start, reader->at - start}
-                : reader_refuse(reader, "a number is not complete");
+    reader->at += bytes;
+    return bytes > 0 ? (struct vr_json_token){VR_JSON_NUMBER, start, bytes}
+                     : reader_refuse(reader, "a number is not complete");
 }
 
 static struct vr_json_token read_word(struct vr_json_reader *reader) {
@@ -324,47 +308,12 @@ bool vr_json_is(struct vr_json_token token, const char *word) {
     return vr_json_copy(token, text, sizeof text) && strcmp(text, word) == 0;
 }
 
-/* Collects the digits without the point, which the exponent then moves: no step exceeds 64 bits. */
 bool vr_json_unsigned_read(struct vr_json_token token, uint64_t *value) {
-    uint64_t number = 0;
-    int64_t shift = 0, exponent = 0;
-    const char *at = token.at, *end = token.at + token.bytes;
-    bool fraction = false, minus = false;
-    if (token.kind != VR_JSON_NUMBER || *at == '-') {
+    struct vr_decimal number;
+    if (token.kind != VR_JSON_NUMBER || !vr_decimal_read(token.at, token.bytes, 0, &number) ||
+        number.negative || !number.exact) {
         return false;
     }
-    for (; at < end && *at != 'e' && *at != 'E'; at++) {
-        if (*at == '.') {
-            fraction = true;
-            continue;
-        }
-        if (fraction && *at == '0' && number == 0) {
-            shift--;
-            continue;
-        }
-        if (!vr_mul(number, 10, &number) || !vr_add(number, (uint64_t)(*at - '0'), &number)) {
-            return false;
-        }
-        shift -= fraction;
-    }
-    for (at += at < end; at < end; at++) {
-        minus = minus || *at == '-';
-        if (is_digit(*at) && exponent < 1000000) {
-            exponent = exponent * 10 + (*at - '0');
-        }
-    }
-    shift += minus ? -exponent : exponent;
-    for (; number != 0 && shift > 0; shift--) {
-        if (!vr_mul(number, 10, &number)) {
-            return false;
-        }
-    }
-    for (; number != 0 && shift < 0; shift++) {
-        if (number % 10 != 0) {
-            return false;
-        }
-        number /= 10;
-    }
-    *value = number;
+    *value = number.value;
     return true;
 }

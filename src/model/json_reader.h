@@ -49,6 +49,9 @@ struct vr_json_reader {
     const char *problem; /* NULL: none */
 };
 
+/* The length of a byte order mark that the text begins with, which is passed over; 0: none. */
+size_t vr_json_mark_bytes(const char *text, size_t bytes);
+
 void vr_json_begin(struct vr_json_reader *reader, const char *text, size_t bytes);
 
 /* The next token. */

@@ -5,6 +5,7 @@
  */
 #include "model/model_config.h"
 
+#include "base/decimal.h"
 #include "base/error.h"
 #include "model/config_list.h"
 #include "model/word_list.h"
@@ -23,6 +24,7 @@ struct config_job {
     struct vr_json_reader reader;
     struct vr_config *config;
     struct vr_config_part nested; /* text_config, which overrides the outermost object */
+    char word[64];                /* the key whose value is being read */
     vram_status status;
 };
 
@@ -42,19 +44,41 @@ static enum vr_config_key find_tower_key(const char *word) {
                                                                     : find_key(word);
 }
 
-static bool take_number(struct config_job *job, struct vram_value *value, const char *word,
+const char *vr_config_key_names(enum vr_config_key key) {
+    return key_names[key];
+}
+
+/* A value that is not a count: taking it for one that is missing would answer for another model. */
+static bool refuse_count(struct config_job *job, struct vr_json_token token) {
+    const char *quote = token.kind == VR_JSON_TEXT ? "\"" : "";
+    job->status = vr_fail(
+        VRAM_ERR_CORRUPT, "config.json: %s is %s%.*s%s, not a number from 0 to %u", job->word,
+        quote, (int)(token.bytes < 32 ? token.bytes : 32), token.at, quote, UINT32_MAX);
+    return false;
+}
+
+/* Behind the counts come the switches. */
+static bool is_count(enum vr_config_key key) {
+    return key < VR_CONFIG_TIED;
+}
+
+/* The value of a number or switch that is neither a text nor a list. */
+static bool take_number(struct config_job *job, struct vram_value *value, enum vr_config_key key,
                         struct vr_json_token token) {
-    uint64_t number;
+    uint64_t number = 0;
     *value = (struct vram_value){0, false};
     if (token.kind == VR_JSON_TRUE || token.kind == VR_JSON_FALSE) {
         *value = (struct vram_value){token.kind == VR_JSON_TRUE, true};
-    } else if (vr_json_unsigned_read(token, &number)) {
-        if (number > UINT32_MAX) {
-            job->status = vr_fail(VRAM_ERR_CORRUPT, "%s is %llu, more than any model has", word,
-                                  (unsigned long long)number);
-            return false;
+    } else if (token.kind == VR_JSON_NUMBER || token.kind == VR_JSON_NOT_FINITE) {
+        bool minus = token.at[0] == '-', ratio = key == VR_CONFIG_EXPANSION;
+        bool good = ratio ? token.kind == VR_JSON_NUMBER && !minus
+                          : vr_json_unsigned_read(token, &number) && number <= UINT32_MAX;
+        bool endless = minus && (key == VR_CONFIG_WINDOW || key == VR_CONFIG_POSITIONS);
+        if (!good && is_count(key) && !endless) {
+            return refuse_count(job, token);
         }
-        *value = (struct vram_value){number, true};
+        number = ratio ? vr_config_millionths(token) : good ? number : 0;
+        *value = (struct vram_value){number, good && !(ratio && number == 0)};
     }
     return vr_json_skip(&job->reader, token);
 }
@@ -91,15 +115,11 @@ static bool take_list_number(struct config_job *job, struct vr_config_part *part
     struct vram_value value = {0, false};
     for (uint64_t i = 0;; i++) {
         struct vr_json_token token = vr_json_next(&job->reader);
-        uint64_t number;
         if (token.kind == VR_JSON_ARRAY_END || token.kind == VR_JSON_BAD) {
             part->values[key] = key == VR_CONFIG_DEEPSTACK ? (struct vram_value){i, true} : value;
             return token.kind != VR_JSON_BAD;
         }
-        if (i == 0 && vr_json_unsigned_read(token, &number) && number <= UINT32_MAX) {
-            value = (struct vram_value){number, true};
-        }
-        if (!vr_json_skip(&job->reader, token)) {
+        if (!(i == 0 ? take_number(job, &value, key, token) : vr_json_skip(&job->reader, token))) {
             return false;
         }
     }
@@ -141,6 +161,16 @@ static bool read_linear(struct config_job *job, struct vr_config_part *part,
     return good;
 }
 
+/* sparse_attention_config: an indexer, and the layers that have it. */
+static bool read_sparse(struct config_job *job, struct vr_config_part *part,
+                        struct vr_json_token token) {
+    struct vr_config_part sparse = {0};
+    bool good = read_nested(job, &sparse, PART_LINEAR, token);
+    part->values[VR_CONFIG_INDEX_HEADS] = sparse.values[VR_CONFIG_INDEX_HEADS];
+    part->values[VR_CONFIG_INDEX_DIM] = sparse.values[VR_CONFIG_INDEX_DIM];
+    return good;
+}
+
 /* ssm_cfg: the first files of Mamba, which have no model_type. */
 static bool read_mamba(struct config_job *job, struct vr_config_part *part,
                        struct vr_json_token token) {
@@ -167,7 +197,8 @@ static bool read_layers(struct config_job *job, struct vr_json_token token) {
         if (key.kind != VR_JSON_KEY) {
             return key.kind == VR_JSON_OBJECT_END;
         }
-        if (vr_json_copy(key, text, sizeof text)) {
+        if (vr_json_copy(key, text, sizeof text) && text[0] &&
+            vr_decimal_digits(text, key.bytes, 0) == key.bytes) {
             index = (uint32_t)strtoul(text, NULL, 10);
         }
         if (!read_nested(job, &part, PART_SLIDING, vr_json_next(&job->reader))) {
@@ -209,6 +240,8 @@ static bool take_object(struct config_job *job, struct vr_config_part *part, enu
         return vr_quantization_read(&job->reader, &config->quantization, &job->status);
     } else if (strcmp(word, "linear_attn_config") == 0 && object) {
         return read_linear(job, part, token);
+    } else if (strcmp(word, "sparse_attention_config") == 0 && object) {
+        return read_sparse(job, part, token);
     } else if (strcmp(word, "attention_other_setting") == 0) {
         return read_sliding(job, part, token);
     } else if (strcmp(word, "block_configs") == 0) {
@@ -245,14 +278,16 @@ static bool take_other(struct config_job *job, struct vr_config_part *part, enum
     return language ? take_object(job, part, kind, word, token) : vr_json_skip(&job->reader, token);
 }
 
-/* "gated-gelu" in a key that is a switch, and "LLLG", a pattern of layers in one that is a
-   number. */
+/* "gated-gelu" in a key that is a switch, and in one that is a number "LLLG", a pattern of layers,
+   or "auto". */
 static bool take_word(struct config_job *job, struct vram_value *value, enum vr_config_key key,
                       struct vr_json_token token) {
     if (key == VR_CONFIG_GATED) {
         *value = (struct vram_value){token.bytes > 5 && memcmp(token.at, "gated", 5) == 0, true};
-    } else if (key == VR_CONFIG_WINDOW_PATTERN && token.bytes > 0) {
-        *value = (struct vram_value){token.bytes, true};
+    } else if (key == VR_CONFIG_WINDOW_PATTERN) {
+        *value = (struct vram_value){token.bytes, token.bytes > 0};
+    } else if (is_count(key) && !vr_json_is(token, "auto")) {
+        return refuse_count(job, token);
     }
     return vr_json_skip(&job->reader, token);
 }
@@ -270,6 +305,7 @@ static bool read_part(struct config_job *job, struct vr_config_part *part, enum 
         }
         vr_json_copy(key, word, sizeof word); /* a longer key is unknown, and "" */
         struct vr_json_token token = vr_json_next(&job->reader);
+        memcpy(job->word, word, sizeof job->word);
         enum vr_config_key found = kind == PART_TOWER ? find_tower_key(word) : find_key(word);
         if (kind <= PART_LINEAR && vr_config_list(&job->reader, job->config, word, token, &good)) {
             /* read */
@@ -279,12 +315,8 @@ static bool read_part(struct config_job *job, struct vr_config_part *part, enum 
             good = take_list_number(job, part, found);
         } else if (token.kind == VR_JSON_TEXT) {
             good = take_word(job, &part->values[found], found, token);
-        } else if (found == VR_CONFIG_EXPANSION) {
-            uint32_t ratio = vr_config_millionths(token);
-            part->values[found] = (struct vram_value){ratio, ratio > 0};
-            good = vr_json_skip(&job->reader, token);
         } else {
-            good = take_number(job, &part->values[found], word, token);
+            good = take_number(job, &part->values[found], found, token);
         }
         if (!good) {
             return false;

@@ -69,8 +69,8 @@
     X(O_RANK, "o_lora_rank")                                                                       \
     X(O_GROUPS, "o_groups")                                                                        \
     X(OUTPUT_GATE, "mla_use_output_gate")                                                          \
-    X(INDEX_HEADS, "index_n_heads")                                                                \
-    X(INDEX_DIM, "index_head_dim")                                                                 \
+    X(INDEX_HEADS, "index_n_heads sparse_num_index_heads")                                         \
+    X(INDEX_DIM, "index_head_dim sparse_index_dim")                                                \
     X(STREAMS, "hc_mult")                                                                          \
     X(FULL_EVERY, "full_attention_interval")                                                       \
     X(LINEAR_KEY_HEADS, "linear_num_key_heads linear_num_heads")                                   \
@@ -146,6 +146,7 @@ enum vr_layer_feed { VR_FEED_UNTOLD, VR_FEED_DENSE, VR_FEED_EXPERTS, VR_FEED_NON
 struct vr_config_layer {
     uint8_t attention;    /* enum vr_attention */
     uint8_t feed;         /* enum vr_layer_feed */
+    bool indexed;         /* attention to tokens that an indexer chooses */
     uint32_t ratio;       /* tokens that are cached as one, and 0: only those of the window */
     uint32_t width;       /* of the feed-forward block */
     uint32_t width_parts; /* the same as a multiple of the hidden size, in millionths */
@@ -187,6 +188,14 @@ vram_status vr_config_shape(struct vr_config *config, struct vram_model *model);
    vr_config_shape. */
 vram_status vr_config_weights(struct vr_config *config, const char *weight_type,
                               struct vram_model *model);
+
+/* The spellings of a key, separated by blanks. */
+const char *vr_config_key_names(enum vr_config_key key);
+
+/* Notes in model->defaults what was taken for a key that config.json does not have; of `key` the
+   first word counts. */
+void vr_default_name(struct vram_model *model, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* The value, or `other` if the config does not have it. */
 static inline uint64_t vr_config_get(const struct vr_config_part *part, enum vr_config_key key,

@@ -11,6 +11,7 @@
 #include "base/struct_tail.h"
 #include "base/text.h"
 #include "model/file_type.h"
+#include "model/json_reader.h"
 #include "model/model_config.h"
 #include "model/model_file.h"
 #include "model/weight_spread.h"
@@ -252,13 +253,6 @@ static vram_status set_shape(struct reading *reading) {
 static vram_status count_weights(struct reading *reading) {
     const char *name = reading->weight_type;
     const struct vr_file_type *mix = name ? vr_file_type_find(name) : NULL;
-    if (name && !mix && !vr_tensor_type_of_name(name)) {
-        return vr_fail(VRAM_ERR_INVALID,
-                       "\"%.16s\" is not a type of weights; use F32, F16, BF16, Q8_0, Q6_K, "
-                       "Q5_K_M/S, Q5_0/1, Q4_K_M/S, Q4_0/1, Q3_K_L/M/S, Q2_K, Q2_K_S, IQ4_NL/XS, "
-                       "IQ3_M/S/XS/XXS, IQ2_M/S/XS/XXS, IQ1_M/S, TQ1_0, TQ2_0 or MXFP4_MOE",
-                       name);
-    }
     vram_status status =
         vr_config_weights(&reading->config, mix ? vr_file_type_base(mix) : name, &reading->model);
     if (status == VRAM_OK && mix && !vr_file_type_apply(mix, &reading->config, &reading->model)) {
@@ -480,11 +474,12 @@ static vram_status read_json_model(struct reading *reading) {
 /* Chooses the reader for a file. */
 static vram_status read_file(struct reading *reading, struct vr_source *source) {
     uint8_t head[16] = {0};
-    size_t bytes = source->bytes < sizeof head ? (size_t)source->bytes : sizeof head, at = 0;
+    size_t bytes = source->bytes < sizeof head ? (size_t)source->bytes : sizeof head, at;
     vram_status status = vr_source_take(source, head, bytes);
     if (status != VRAM_OK) {
         return status;
     }
+    at = vr_json_mark_bytes((const char *)head, bytes);
     while (at < bytes &&
            (head[at] == ' ' || head[at] == '\n' || head[at] == '\r' || head[at] == '\t')) {
         at++;

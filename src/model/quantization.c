@@ -182,26 +182,68 @@ static bool rules_read(struct quant_job *job, struct vr_json_token token, bool t
     }
 }
 
+enum { SPELLINGS_MAX = 4, MODULE_MAX = 128 };
+
+/* The names of one matrix: in the program that it is counted by, and in other files. */
+struct spellings {
+    char names[SPELLINGS_MAX][MODULE_MAX]; /* "model.layers.7.mlp.experts.0.gate_proj" */
+    size_t count, module; /* `module`: where in each the part behind the layer begins */
+};
+
+/* Adds the name with `part`, if it has it, as `other`. */
+static void spelling_add(struct spellings *spellings, const char *part, const char *other) {
+    const char *name = spellings->names[0], *found = strstr(name + spellings->module, part);
+    if (found && spellings->count < SPELLINGS_MAX) {
+        vr_text_format(spellings->names[spellings->count++], MODULE_MAX, "%.*s%s%s",
+                       (int)(found - name), name, other, found + strlen(part));
+    }
+}
+
+static void spellings_fill(struct spellings *spellings, const char *module, uint32_t layer) {
+    static const char *const others[][2] = {
+        {".gate_proj", ".w1"},
+        {".gate_proj", ".gate_up_proj"},
+        {".up_proj", ".w3"},
+        {".up_proj", ".gate_up_proj"},
+        {".down_proj", ".w2"},
+        {".q_proj", ".qkv_proj"},
+        {".k_proj", ".qkv_proj"},
+        {".v_proj", ".qkv_proj"},
+        {"moe.experts.0.", "moe."},
+        {"moe.shared_experts.", "share_expert."},
+        {"shared_experts.", "shared_expert."},
+    };
+    char begin[32];
+    vr_text_format(begin, sizeof begin, "model.layers.%u.", layer);
+    spellings->count = 1;
+    spellings->module = strlen(begin);
+    vr_text_format(spellings->names[0], MODULE_MAX, "%s%s", begin, module);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        spelling_add(spellings, others[i][0], others[i][1]);
+    }
+}
+
 /* A rule for one layer has the rest of the module's name, others have all of it. */
 static bool rule_matches(struct vr_quantization *quantization, const struct vr_quant_rule *rule,
-                         const char *module, const char *name, uint32_t layer) {
+                         const struct spellings *spellings, uint32_t layer) {
     const char *text = quantization->texts + rule->text;
-    if (rule->layer == UINT32_MAX) {
-        return vr_name_matches(text, name, &quantization->steps);
+    bool one = rule->layer != UINT32_MAX, found = one && rule->layer == layer && !text[0];
+    for (size_t i = 0; i < spellings->count && !found && (!one || rule->layer == layer); i++) {
+        found = vr_name_matches(text, spellings->names[i] + (one ? spellings->module : 0),
+                                &quantization->steps);
     }
-    return rule->layer == layer &&
-           (!text[0] || vr_name_matches(text, module, &quantization->steps));
+    return found;
 }
 
 uint8_t vr_quantization_find(struct vr_quantization *quantization, const char *module,
                              uint32_t layer, bool expert) {
-    char name[128];
-    vr_text_format(name, sizeof name, "model.layers.%u.%s", layer, module);
+    struct spellings spellings;
+    spellings_fill(&spellings, module, layer);
     for (int left_out = 1; left_out >= 0; left_out--) { /* these count most */
         for (uint32_t i = 0; i < quantization->rule_count; i++) {
             const struct vr_quant_rule *rule = &quantization->rules[i];
             if ((rule->scheme == VR_SCHEME_PLAIN) == left_out &&
-                rule_matches(quantization, rule, module, name, layer)) {
+                rule_matches(quantization, rule, &spellings, layer)) {
                 return rule->scheme;
             }
         }
@@ -374,6 +416,25 @@ vram_status vr_quantization_parse(const char *text, size_t bytes,
     }
     return vr_fail(VRAM_ERR_CORRUPT, "invalid JSON in hf_quant_config.json at byte %zu: %s",
                    reader.at, reader.problem ? reader.problem : "expected an object");
+}
+
+bool vr_quantization_ask(struct vr_quantization *quantization, const char *name) {
+    char text[16];
+    size_t bytes = strlen(name);
+    for (size_t i = 0; i <= bytes && bytes < sizeof text; i++) {
+        text[i] = vr_text_lower(name[i]);
+    }
+    bool groups = bytes < sizeof text && vr_word_listed("awq gptq", text);
+    if (!groups &&
+        (bytes >= sizeof text || !vr_word_listed("fp8 mxfp8 nvfp4 mxfp4 int4 int8", text))) {
+        return false;
+    }
+    struct quant_words words = {.bits = groups ? 4 : 0, .group = groups ? 128 : 0, .zeros = groups};
+    vr_text_format(words.words, sizeof words.words, " %s", text);
+    quantization->rule_count = quantization->text_bytes = 0;
+    quantization->scheme_count = 1;
+    quantization->usual = quantization->experts = scheme_of_words(quantization, &words);
+    return true;
 }
 
 void vr_quantization_experts(struct vr_quantization *quantization, const char *type) {

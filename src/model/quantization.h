@@ -57,6 +57,11 @@ bool vr_quantization_read(struct vr_json_reader *reader, struct vr_quantization 
 vram_status vr_quantization_parse(const char *text, size_t bytes,
                                   struct vr_quantization *quantization);
 
+/* Packs all matrices of layers as one of VR_PACKINGS names, in any case, whatever the config says.
+   False: it is none. */
+#define VR_PACKINGS "fp8, mxfp8, nvfp4, mxfp4, int4, int8, awq, gptq"
+bool vr_quantization_ask(struct vr_quantization *quantization, const char *name);
+
 /* Packs experts as a type says that config.json names apart: "fp4", "fp8". */
 void vr_quantization_experts(struct vr_quantization *quantization, const char *type);
 

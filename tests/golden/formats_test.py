@@ -199,10 +199,23 @@ def check_bounds():
             "more than 64 devices")
     times = [entry("alloc", base, 10, 1), entry("alloc", base + 4096, 10, 1 << 59), entry("snapshot", 0, 0, 1 << 59)]
     expect(read_snapshot("times.pickle", [times])["live"]["bytes"] == 20, "a time of years")
-    sizes = [entry("segment_alloc", (1 << 64) - 4096, 1 << 20, 1), entry("alloc", (1 << 64) - 1024, 1 << 62, 2),
-             entry("free_completed", (1 << 64) - 1024, 1 << 62, 3), entry("alloc", base, 0, 4),
-             entry("alloc", base + 4096, (1 << 64) - 1, 5), entry("free_requested", base + 4096, 0, 6)]
+    sizes = [entry("segment_alloc", (1 << 64) - 4096, 1 << 20, 1), entry("alloc", (1 << 64) - 1024, 1 << 57, 2),
+             entry("free_completed", (1 << 64) - 1024, 1 << 57, 3), entry("alloc", base, 0, 4),
+             entry("alloc", base + 4096, 10, 5), entry("free_requested", base + 4096, 0, 6),
+             entry("oom", base, (1 << 64) - 1, 7)]
     expect(read_snapshot("sizes.pickle", [sizes])["churn"]["allocs"] == 3, "sizes beyond the addresses there are")
+    good = entry("alloc", base, 10, 1)
+    for place, key, value, words in (
+            ("trace", "size", -1, "size is -1"), ("trace", "size", (1 << 57) + 1, "size is 144115188075855873"),
+            ("trace", "size", "12", "size is not"), ("trace", "size", None, "size is not"),
+            ("trace", "size", float("nan"), "size is not"), ("trace", "addr", None, "addr is not"),
+            ("trace", "time_us", -1, "time_us is -1"), ("segment", "total_size", -1, "total_size is -1"),
+            ("block", "size", -1, "size is -1"), ("block", "requested_size", 1 << 58, "requested_size is 2882303")):
+        one = {key: value}
+        refused(f"{place}_{key}.pickle", pickle.dumps({
+            "device_traces": [[good | one if place == "trace" else good]],
+            "segments": [segment(base, 1 << 21, blocks=[block(10) | (one if place == "block" else {})]) |
+                         (one if place == "segment" else {})]}), words)
     frames = [{"name": 7, "filename": "a.py", "line": 1}, {"name": "f", "filename": 7, "line": 1 << 40},
               {"name": "g", "filename": "b.py", "line": "x"}]
     found = read_snapshot("frames.pickle", [[entry("alloc", base, 10, 1) | {"frames": frames}]])
@@ -214,7 +227,7 @@ def check_segments():
     base, mib = 0x7f0000000000, 1 << 20
     trace = [entry("segment_map", base, 8 * mib, 1), entry("segment_unmap", base, 2 * mib, 2),
              entry("segment_unmap", base + 6 * mib, 2 * mib, 3), entry("alloc", base + 2 * mib, 3 * mib, 4),
-             entry("segment_unmap", base + 2 * mib, mib, 5), entry("segment_unmap", base, (1 << 64) - 1, 6),
+             entry("segment_unmap", base + 2 * mib, mib, 5), entry("segment_unmap", base, 1 << 57, 6),
              entry("free_completed", base + 2 * mib, 3 * mib, 7),
              entry("segment_map", base + 4 * mib, 2 * mib, 9), entry("segment_alloc", base + 16 * mib, 20 * mib, 10),
              entry("alloc", base + 16 * mib, 3 * mib, 11), entry("free_requested", base + 16 * mib, 0, 12),
@@ -237,7 +250,7 @@ def check_segments():
     expect(found["live"]["bytes"] >= 0, "a segment that is listed twice")
 
 
-ENTRY = b"\x8c\x06action\x8c\x05allocs"  # makes one of an empty dictionary
+ENTRY = b"\x8c\x06action\x8c\x03ooms"  # makes one of an empty dictionary
 
 # Operations that no pickle of Python has in this order, and what is said of them.
 OPERATIONS = (
@@ -330,6 +343,7 @@ def check_others():
     refused("rmm1.log", RMM.replace("allocate,", "allot,", 1).encode(), "line 2: the action is not one of")
     refused("rmm2.log", RMM.replace("23:59", "2x:59").encode(), "the time")
     refused("rmm3.log", RMM.replace(",4096,", ",99999999999999999999,").encode(), "the size")
+    refused("rmm6.log", RMM.replace(",1024,", f",{(1 << 64) - 1},", 1).encode(), "more than addresses can name")
     refused("rmm4.log", RMM.replace("Stream", "Color").encode(), "not a log of RMM")
     refused("rmm5.log", (RMM + "9" * 1000).encode(), "too long")
     text = json.dumps(CHROME)
@@ -340,11 +354,32 @@ def check_others():
     expect({group["tag"] for group in found["groups"]} == {None, "fusion.7"}, "an operation is a tag")
     expect(report(path_of("list.json", json.dumps(CHROME["traceEvents"]).encode()))["peak"] == found["peak"],
            "a list alone reads the same")
+    mark = "\ufeff"
+    expect(report(path_of("mark.json", (mark + text).encode()))["peak"] == found["peak"], "a byte order mark")
+    check_numbers(found["peak"])
     refused("none.json", b'{"traceEvents":[{"name":"x"}]}', "no memory events")
     refused("cut.json", text[:len(text) // 2].encode(), "invalid JSON")
     refused("wrong.json", b'{"traceEvents":[{]}', "invalid JSON")
     refused("deep.json", b"[" * 1000, "nests too deeply")
     refused("nothing", b"\x00\x01\x02" * 50, "this is not a trace")
+
+
+def check_numbers(peak):
+    """Numbers of Chrome JSON: the same in other spellings, and what is none."""
+    text = json.dumps(CHROME)
+    for old, new in ((": 512,", ": 5.12e+2,"), (": 512,", ": 512.00,"), (": 512,", ": 5120e-1,"),
+                     (": 1024,", ": 0.001024E6,"), (": 10.25,", ": 1.025e1,"), (": 4096,", ': "0x1000",')):
+        found = report(path_of("spelt.json", text.replace(old, new).encode()))
+        expect(text.count(old) > 0 and found["peak"] == peak, f"{old} as {new}: {found['peak']}")
+    for old, new, words in (
+            (": 512,", ": 99999999999999999999999,", "Bytes of a memory event"),
+            (": 512,", f": {(1 << 57) + 1},", "Bytes of a memory event"), (": 512,", ': "many",', "Bytes of a memory"),
+            (": 512,", ": 1.5,", "Bytes of a memory"), (": 512,", ": true,", "Bytes of a memory"),
+            (": 512,", ": null,", "Bytes of a memory"), (": 512,", ": 5.e2,", "a number is not complete"),
+            ('"300"', '"-300"', "requested_bytes of a memory"), ("2097152", "-1", "Total Reserved of a memory"),
+            (": 4096,", ": -4096,", "Addr of a memory"), (": 4096,", ': "0x",', "Addr of a memory"),
+            ('"ts": 20', '"ts": -20', "ts of a memory"), ('"ts": 20', '"ts": "now"', "ts of a memory")):
+        refused("number.json", text.replace(old, new).encode(), words)
 
 
 # --------------------------------------------------------------------- writers

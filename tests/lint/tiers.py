@@ -17,7 +17,7 @@ BELOW = (PUBLIC, BASE, "src/track/", "src/device/", "src/core/", "src/mem/", "sr
 # What the libraries on top of libvram may include of base: what keeps no state for the process and is compiled into
 # each of them, and the two headers that src/extension implements by public functions.
 HELPER = tuple(BASE + name for name in (
-    "atomic.h", "clock.h", "error.h", "handle.h", "list.h", "loader.h", "lock.h", "memory.h", "object.h", "os/machine.h",
+    "atomic.h", "clock.h", "decimal.h", "error.h", "handle.h", "list.h", "loader.h", "lock.h", "memory.h", "object.h", "os/machine.h",
     "os/os.h", "size.h", "struct_tail.h", "text.h"))
 
 # The first prefix that fits a file is its tier; it may include what starts with one of the others.
@@ -47,7 +47,7 @@ TIERS = [
     ("src/compute/", (PUBLIC, "src/compute/") + HELPER),
     ("src/extension/", (PUBLIC, BASE)),
     ("src/model/", (PUBLIC, "src/model/") + HELPER),
-    ("cli/", (PUBLIC, "cli/", "interpose/run_page.h")),
+    ("cli/", (PUBLIC, "cli/", "interpose/run_page.h", BASE + "decimal.h")),
     ("interpose/", (PUBLIC, BASE, "src/track/", "interpose/",
                     "src/backend/opencl/opencl_api.h", "src/backend/vulkan/vulkan_types.h")),
     ("adapters/ucx/", (PUBLIC, "adapters/ucx/") + HELPER),

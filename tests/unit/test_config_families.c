@@ -344,6 +344,22 @@ static void towers_that_are_not_known(void **state) {
     assert_int_equal(model.hidden, 64);
 }
 
+/* MiniMax-M3: an indexer in some layers has two matrices and two norms, and caches a key. */
+static void layers_with_an_indexer(void **state) {
+    (void)state;
+    assert_int_equal(
+        read_text("{\"model_type\":\"minimax_m3_vl\"," SMALL
+                  ",\"intermediate_size\":8,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+                  "\"head_dim\":16,\"sparse_attention_config\":{\"sparse_index_dim\":128,"
+                  "\"sparse_num_index_heads\":3,\"sparse_attention_freq\":[0,1]}}"),
+        VRAM_OK);
+    assert_int_equal(model.layers[0].k_elements, 2 * 16);
+    assert_int_equal(model.layers[1].k_elements, 2 * 16 + 128);
+    assert_int_equal(model.layers[1].v_elements, 2 * 16);
+    assert_int_equal(model.layers[1].parameters - model.layers[0].parameters,
+                     (3 + 1) * 128 * 64 + 2 * 128);
+}
+
 /* Numbers that no model has: an error, and no time lost. */
 static void numbers_that_are_absurd(void **state) {
     (void)state;
@@ -366,7 +382,8 @@ static void numbers_that_are_absurd(void **state) {
         {"{\"model_type\":\"t5\",\"d_model\":64,\"num_layers\":4294967295,\"num_heads\":6,"
          "\"vocab_size\":10}",
          VRAM_ERR_UNSUPPORTED},
-        {"{" LLAMA ",\"moe_layers_enum\":\"1,,99999999999999999999,x,513\"}", VRAM_OK},
+        {"{" LLAMA ",\"moe_layers_enum\":\"1,,99999999999999999999,x,513\"}", VRAM_ERR_CORRUPT},
+        {"{" LLAMA ",\"moe_layers_enum\":\"1,,x,513\"}", VRAM_OK},
         {"{" LLAMA ",\"block_configs\":[{\"ffn\":{\"ffn_mult\":4.2e3}},{\"ffn\":{\"ffn_mult\":"
          "1e99}},7,{}]}",
          VRAM_OK},
@@ -398,6 +415,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_decoder_behind_an_encoder, nothing_left),
         cmocka_unit_test_teardown(what_is_not_a_language_model, nothing_left),
         cmocka_unit_test_teardown(towers_that_are_not_known, nothing_left),
+        cmocka_unit_test_teardown(layers_with_an_indexer, nothing_left),
         cmocka_unit_test_teardown(numbers_that_are_absurd, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

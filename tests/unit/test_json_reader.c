@@ -3,6 +3,7 @@
  * test_json_reader.c: what the reader takes for JSON, what it takes from Python beyond it, and how
  * it says what is wrong.
  */
+#include "base/decimal.h"
 #include "model/json_reader.h"
 
 #include <setjmp.h>
@@ -62,16 +63,18 @@ static void everything_else_is_refused(void **state) {
         {"[nan]", 1, "expected a value"},
         {"[inf]", 1, "expected a value"},
         {"[+Infinity]", 1, "expected a value"},
-        {"[-NaN]", 2, "a number is not complete"},
-        {"[-Infinit]", 2, "a number is not complete"},
-        {"[--Infinity]", 2, "a number is not complete"},
+        {"[-NaN]", 1, "a number is not complete"},
+        {"[-Infinit]", 1, "a number is not complete"},
+        {"[--Infinity]", 1, "a number is not complete"},
         {"[Infinity0]", 9, "expected a comma"},
         {"[NaNNaN]", 4, "expected a comma"},
         {"{NaN: 1}", 1, "expected a key"},
         {"NaN", 3, NULL},
+        {"\xEF\xBB\xBF[]", 5, NULL}, /* a byte order mark */
+        {"\xEF\xBB[]", 0, "expected a value"},
         {"[1e5, -0.5E-3]", 14, NULL},
-        {"[01]", 2, "a number is not complete"},
-        {"[1.]", 3, "a number is not complete"},
+        {"[01]", 1, "a number is not complete"},
+        {"[1.]", 1, "a number is not complete"},
         {"", 0, "the text ends where a value is expected"},
         {"[", 1, "the text ends where a value is expected"},
         {"[1", 2, "the text ends inside an object or array"},
@@ -166,6 +169,40 @@ static void whole_numbers(void **state) {
     }
 }
 
+/* What the readers of traces and of widths ask for: shifted, rounded, with a sign. */
+static void decimal_numbers(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int shift;
+        bool good;
+        struct vr_decimal number;
+    } rows[] = {
+        {"1234567890123456.7899", 3, true, {UINT64_C(1234567890123456789), false, false}},
+        {"1.0625", 6, true, {1062500, false, true}},
+        {"0.0000001", 6, true, {0, false, false}},
+        {"-1.048576e6", 0, true, {1048576, true, true}},
+        {"-0", 0, true, {0, true, true}},
+        {"18446744073709551.6159999", 3, true, {UINT64_MAX, false, false}},
+        {"18446744073709551.616", 3, false, {0, false, false}},
+        {"1e-999999999999", 0, true, {0, false, false}},
+        {"0x10", 0, false, {0, false, false}},
+        {"+1", 0, false, {0, false, false}},
+        {"1 ", 0, false, {0, false, false}},
+        {"-", 0, false, {0, false, false}},
+        {"1e", 0, false, {0, false, false}},
+        {"", 0, false, {0, false, false}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct vr_decimal number = {7, true, false};
+        bool good = vr_decimal_read(rows[i].text, strlen(rows[i].text), rows[i].shift, &number);
+        assert_int_equal(good, rows[i].good);
+        assert_true(number.value == (good ? rows[i].number.value : 7));
+        assert_int_equal(number.negative, good ? rows[i].number.negative : true);
+        assert_int_equal(number.exact, good && rows[i].number.exact);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_that_are_not_finite),
@@ -173,6 +210,7 @@ int main(void) {
         cmocka_unit_test(nothing_follows_a_refusal),
         cmocka_unit_test(words_with_escapes),
         cmocka_unit_test(whole_numbers),
+        cmocka_unit_test(decimal_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

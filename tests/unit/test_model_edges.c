@@ -320,22 +320,63 @@ static void config_take(const char *text) {
     assert_int_equal(vr_config_read(text, bytes, &config), VRAM_OK);
 }
 
+/* Whether a text is refused, by these words. */
+static void config_refuse(const char *text, const char *words) {
+    assert_int_equal(vr_config_read(text, strlen(text), &config), VRAM_ERR_CORRUPT);
+    if (!strstr(vram_error_get()->text, words)) {
+        fail_msg("%s: %s", text, vram_error_get()->text);
+    }
+}
+
+/* Counts that are none: none of them is answered as if it were missing. */
+static void counts_that_are_none(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"-1",        "1e23",       "0.5",     "NaN",
+                                        "-Infinity", "4294967296", "\"big\"", "\"\""};
+    char text[256], words[64];
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(text, sizeof text, "{\"n_embd\":%s}", wrong[i]);
+        snprintf(words, sizeof words, "n_embd is %s, not a number from 0 to 4294967295", wrong[i]);
+        config_refuse(text, words);
+        snprintf(text, sizeof text, "{\"text_config\":{\"head_dim\":[%s]}}", wrong[i]);
+        if (wrong[i][0] != '"') { /* a text in a list is no number, and is skipped */
+            config_refuse(text, "head_dim is ");
+        }
+    }
+    config_refuse("{\"vision_config\":{\"width\":-1}}", "width is -1, not");
+    config_refuse("{\"mlp_ratio\":-2.5}", "mlp_ratio is -2.5, not");
+    config_refuse("{\"mlp_ratio\":NaN}", "mlp_ratio is NaN, not");
+    config_refuse("{\"n_embd\":1234567890123456789012345678901234567890}",
+                  "n_embd is 12345678901234567890123456789012, not");
+    config_refuse("{\"compress_ratios\":[Infinity]}", "a count that is not");
+    config_refuse("{\"mlp_ratio\":\"\"}", "mlp_ratio is \"\", not");
+    config_refuse("{\"compress_ratios\":[7,-1]}", "at byte 24: a count that is not");
+    config_refuse("{\"full_attn_layers\":\"1,-5\"}", "a count that is not");
+    config_refuse("{\"block_configs\":[{\"ffn\":{\"n_heads_in_group\":-1}}]}", "a count that is");
+    config_refuse("{\"block_configs\":[{\"ffn\":{\"intermediate_size\":4294967296}}]}", "a count");
+    config_refuse("{\"block_configs\":[{\"ffn\":{\"ffn_mult\":-1}}]}", "a count that is");
+    config_take("{\"sliding_window\":-1,\"max_position_embeddings\":-1,\"qkv_bias\":0.5,"
+                "\"mamba_dt_rank\":\"auto\",\"num_experts\":null,\"n_layer\":12.0}");
+    assert_false(config.text.values[VR_CONFIG_WINDOW].known);
+    assert_false(config.text.values[VR_CONFIG_STATE_RANK].known);
+    assert_int_equal(config.text.values[VR_CONFIG_LAYERS].value, 12);
+}
+
 static void configs_with_lists(void **state) {
     (void)state;
     config_take("{\"architectures\":[\"A\",\"B\",[1]],\"attn_type_list\":[1,0,{\"a\":[]}],"
-                "\"compress_ratios\":[4294967296,7],\"mlp_only_layers\":\"2,x3,,5/\","
+                "\"compress_ratios\":[\"a\",7],\"mlp_only_layers\":\"2,x3,,5/\","
                 "\"full_attn_layers\":[0,1,600],\"num_key_value_heads\":[[],3]}");
     assert_string_equal(config.architecture, "A");
     assert_int_equal(config.layers[0].attention, VR_ATTENTION_FULL);
     assert_int_equal(config.layers[1].attention, VR_ATTENTION_LINEAR);
-    assert_int_equal(config.layers[0].ratio, 0); /* past 32 bits */
+    assert_int_equal(config.layers[0].ratio, 0);
     assert_int_equal(config.layers[1].ratio, 7);
     assert_int_equal(config.layers[2].feed, VR_FEED_DENSE);
     assert_int_equal(config.layers[3].feed, VR_FEED_UNTOLD);
     assert_int_equal(config.layers[5].feed, VR_FEED_UNTOLD);
     assert_false(config.text.values[VR_CONFIG_KV_HEADS].known);
-    config_take("{\"num_key_value_heads\":[4294967296],\"deepstack_visual_indexes\":[7,8]}");
-    assert_false(config.text.values[VR_CONFIG_KV_HEADS].known);
+    config_take("{\"deepstack_visual_indexes\":[7,8]}");
     assert_int_equal(config.text.values[VR_CONFIG_DEEPSTACK].value, 2);
     config_take("{\"num_key_value_heads\":[4]}");
     assert_int_equal(config.text.values[VR_CONFIG_KV_HEADS].value, 4);
@@ -349,12 +390,11 @@ static void configs_with_blocks(void **state) {
                 "\"ffn\":{\"ffn_mult\":2.5000001,\"intermediate_size\":99}},"
                 "{\"attention\":{\"replace_with_linear\":true,\"no_op\":false,\"x\":true},"
                 "\"ffn\":{\"replace_with_linear\":true,\"z\":true,\"x\":{\"y\":1}}},"
-                "{\"ffn\":{\"no_op\":true,\"intermediate_size\":4294967296,"
+                "{\"ffn\":{\"no_op\":true,\"intermediate_size\":null,"
                 "\"ffn_mult\":\"a\"}},7,"
-                "{\"ffn\":{\"ffn_mult\":10000000,\"n_heads_in_group\":-1}},"
+                "{\"ffn\":{\"ffn_mult\":10000000,\"n_heads_in_group\":\"x\"}},"
                 "{\"ffn\":{\"ffn_mult\":0.10000000000000000000000000000000000000000}},"
-                "{\"ffn\":{\"ffn_mult\":1000000000000000000000000000000000000}},"
-                "{\"ffn\":{\"ffn_mult\":-1}}]}");
+                "{\"ffn\":{\"ffn_mult\":1000000000000000000000000000000000000}}]}");
     assert_int_equal(config.layers[0].attention, VR_ATTENTION_NONE);
     assert_int_equal(config.layers[0].group, 4);
     assert_int_equal(config.layers[0].width_parts, 2500000);
@@ -367,7 +407,9 @@ static void configs_with_blocks(void **state) {
     assert_int_equal(config.layers[5].width_parts, 100000);
     assert_int_equal(config.layers[6].width_parts, 0);
     config_take("{\"block_configs\":{\"a\":1}}");
-    config_take("{\"expansion_ratio\":\"\",\"mlp_ratio\":[]}");
+    config_take("{\"mlp_ratio\":[]}");
+    config_take("{\"mlp_ratio\":0.0}");
+    assert_false(config.text.values[VR_CONFIG_EXPANSION].known);
     memset(many, 'E', sizeof many - 1); /* more layers than any model has */
     memcpy(many, "M*-x", 4);
     int used = snprintf(text, sizeof text, "{\"hybrid_override_pattern\":\"%s\"}", many);
@@ -389,12 +431,14 @@ static void configs_with_parts(void **state) {
                 "\"ssm_cfg\":{\"layer\":\"Mamba2\"},\"audio_config\":{},\"audio_config\":7,"
                 "\"vision_config\":{},\"vision_config\":null,"
                 "\"per_layer_config\":{\"01\":{\"head_dim\":9},\"999\":{\"head_dim\":1},"
-                "\"123456789\":{},\"02\":3},\"hybrid_override_pattern\":5,"
+                "\"123456789\":{},\"02\":3,\"x\":{\"head_dim\":7},\"\":{\"head_dim\":7}},\"hybrid_"
+                "override_pattern\":5,"
                 "\"feed_forward_proj\":\"gated-gelu\",\"sliding_window_pattern\":\"LLLG\"}");
     assert_int_equal(config.text.values[VR_CONFIG_SLIDING_HEADS].value, 3);
     assert_int_equal(config.text.values[VR_CONFIG_SLIDING_HEAD_DIM].value, 5);
     assert_string_equal(config.text.type, "mamba2");
     assert_true(config.has_audio && config.has_vision);
+    assert_int_equal(config.layers[0].head, 0); /* "x" is no layer's number */
     assert_int_equal(config.layers[1].head, 9);
     assert_int_equal(config.layers[2].head, 0);
     assert_int_equal(config.text.values[VR_CONFIG_GATED].value, 1);
@@ -404,6 +448,14 @@ static void configs_with_parts(void **state) {
     assert_string_equal(config.text.type, "other");
     assert_int_equal(config.text.values[VR_CONFIG_GATED].value, 0);
     assert_false(config.text.values[VR_CONFIG_WINDOW_PATTERN].known);
+    config_take("{\"sparse_attention_config\":{\"sparse_index_dim\":128,"
+                "\"sparse_num_index_heads\":4,\"sparse_attention_freq\":[0,1]}}");
+    assert_int_equal(config.text.values[VR_CONFIG_INDEX_HEADS].value, 4);
+    assert_int_equal(config.text.values[VR_CONFIG_INDEX_DIM].value, 128);
+    assert_false(config.layers[0].indexed);
+    assert_true(config.layers[1].indexed);
+    config_take("{\"sparse_attention_config\":null}");
+    assert_false(config.text.values[VR_CONFIG_INDEX_DIM].known);
     config_take("{\"feed_forward_proj\":\"gelu_new\",\"ssm_cfg\":{}}");
     assert_int_equal(config.text.values[VR_CONFIG_GATED].value, 0);
     assert_string_equal(config.text.type, "mamba");
@@ -416,7 +468,7 @@ int main(void) {
         cmocka_unit_test(arrays_of_other_numbers), cmocka_unit_test(tensors_at_the_edges),
         cmocka_unit_test(reads_that_fail),         cmocka_unit_test(indexes_at_the_edges),
         cmocka_unit_test(configs_with_lists),      cmocka_unit_test(configs_with_blocks),
-        cmocka_unit_test(configs_with_parts),
+        cmocka_unit_test(configs_with_parts),      cmocka_unit_test(counts_that_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,6 +125,8 @@ static void a_config_without_the_key_is_taken_as_it_stands(void **state) {
     assert_int_equal(folder_read(HEAD "}", NULL), VRAM_OK);
     layer_is("none", PLAIN, PLAIN);
     assert_string_equal(model.weight_type, "bf16");
+    assert_int_equal(folder_read("\xEF\xBB\xBF" HEAD "}", NULL), VRAM_OK); /* a byte order mark */
+    layer_is("none", PLAIN, PLAIN);
 }
 
 /* Attention of both layers, and everything in the second. */
@@ -212,6 +214,112 @@ static void experts_have_a_type_of_their_own(void **state) {
     const uint64_t router = 8 * 256 * 2, head_norms = 2 * 64 * 2;
     assert_int_equal(rest, ATTENTION + 4 * 4 * 4 + router + head_norms + NORMS);
     assert_string_equal(model.quantization, "mxfp4");
+}
+
+/* One matrix has several names, by the program that wrote the file. */
+static void modules_have_other_names_elsewhere(void **state) {
+    (void)state;
+    enum { PACKED = 8 * FEED };
+    static const struct {
+        const char *text;
+        uint64_t experts, attention;
+    } rows[] = {
+        /* experts as Mixtral and MiniMax call them, one by one */
+        {"{\"model_type\":\"mixtral\",\"num_local_experts\":8,\"intermediate_size\":512,%s,"
+         "\"quantization_config\":{\"quant_method\":\"modelopt\",\"quant_algo\":"
+         "\"MIXED_PRECISION\",\"quantized_layers\":{"
+         "\"model.layers.0.block_sparse_moe.experts.0.w1\":{\"quant_algo\":\"NVFP4\"},"
+         "\"model.layers.0.block_sparse_moe.experts.0.w2\":{\"quant_algo\":\"NVFP4\"},"
+         "\"model.layers.0.block_sparse_moe.experts.0.w3\":{\"quant_algo\":\"NVFP4\"},"
+         "\"model.layers.0.self_attn.q_proj\":{\"quant_algo\":\"MXFP8\"}}}}",
+         PACKED / 2 + PACKED / 16, ATTENTION * 2 - 256 * 256 + 256 * 256 / 32},
+        /* dense block and experts have blocks of their own */
+        {"{\"model_type\":\"minimax_m3_vl\",\"num_local_experts\":8,\"intermediate_size\":512,%s,"
+         "\"quantization_config\":{\"quant_algo\":\"NVFP4\",\"exclude_modules\":[\"self_attn\","
+         "\"mlp\"]}}",
+         PACKED / 2 + PACKED / 16, ATTENTION * 2},
+        {"{\"model_type\":\"gemma4\",\"num_experts\":8,\"moe_intermediate_size\":512,"
+         "\"hidden_size_per_layer_input\":0,\"global_head_dim\":64,%s,"
+         "\"intermediate_size\":0,\"quantization_config\":{\"quant_algo\":\"NVFP4\",\"ignore\":"
+         "[\"model.language_model.layers.0.mlp*\",\"model.language_model.layers.0.router*\","
+         "\"model.language_model.layers.0.self_attn*\"]}}",
+         PACKED / 2 + PACKED / 16, ATTENTION * 2},
+        {"{\"model_type\":\"step3p5\",\"num_experts\":8,\"moe_intermediate_size\":512,%s,"
+         "\"quantization_config\":{\"quant_algo\":\"NVFP4\",\"ignore\":[\"mlp\","
+         "\"self_attn\",\"moe.down_proj\"]}}",
+         PACKED / 3 * 2 / 2 + PACKED / 3 * 2 / 16 + PACKED / 3 * 2, ATTENTION * 2},
+        /* matrices that are one in the file */
+        {"{\"model_type\":\"qwen3_moe\",\"num_experts\":8,\"moe_intermediate_size\":512,%s,"
+         "\"quantization_config\":{\"quant_algo\":\"NVFP4\",\"ignore\":[\"self_attn.qkv_proj\","
+         "\"experts.0.gate_up_proj\"]}}",
+         PACKED / 3 / 2 + PACKED / 3 / 16 + PACKED / 3 * 2 * 2,
+         3 * 256 * 256 * 2 + 256 * 256 / 2 + 256 * 256 / 16},
+    };
+    static const uint64_t router = 8 * 256 * 2;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[1024];
+        snprintf(text, sizeof text, rows[i].text,
+                 "\"hidden_size\":256,\"num_hidden_layers\":1,\"vocab_size\":1000,"
+                 "\"num_attention_heads\":4,\"num_key_value_heads\":4,\"head_dim\":64,"
+                 "\"num_experts_per_tok\":2,\"torch_dtype\":\"bfloat16\"");
+        assert_int_equal(folder_read(text, NULL), VRAM_OK);
+        assert_int_equal(model.layers[0].expert_bytes, rows[i].experts);
+        uint64_t rest = model.layers[0].weight_bytes - rows[i].experts - rows[i].attention - router;
+        assert_in_range(rest, 0, 10000); /* norms */
+        assert_string_equal(model.quantization, "nvfp4");
+    }
+}
+
+/* Types that are asked for, whatever the config says: matrices of layers alone. */
+static void ways_that_are_asked_for(void **state) {
+    (void)state;
+    enum { ALL = ATTENTION + FEED };
+    static const struct {
+        const char *name, *type;
+        uint64_t bytes;
+    } rows[] = {
+        {"fp8", "fp8", ALL + ROWS * 4},
+        {"FP8", "fp8", ALL + ROWS * 4},
+        {"int8", "int8", ALL + ROWS * 4},
+        {"mxfp8", "mxfp8", ALL + ALL / 32},
+        {"nvfp4", "nvfp4", ALL / 2 + ALL / 16},
+        {"mxfp4", "mxfp4", ALL / 2 + ALL / 32},
+        {"int4", "int4", ALL / 2 + ALL / 128 * 2},
+        {"awq", "int4", ALL / 2 + ALL / 128 * 20 / 8},
+        {"gptq", "int4", ALL / 2 + ALL / 128 * 20 / 8},
+    };
+    char path[] = "/tmp/vram-quant-XXXXXX";
+    close(mkstemp(path));
+    file_write(path, HEAD ",\"quantization_config\":{\"quant_method\":\"aqlm\",\"bits\":2,"
+                          "\"modules_to_not_convert\":[\"mlp\"]}}");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        vram_model_read_options options = {.size = sizeof options, .weight_type = rows[i].name};
+        assert_int_equal(vram_model_read(path, &options, &model), VRAM_OK);
+        assert_string_equal(model.weight_type, rows[i].type);
+        assert_int_equal(model.layers[0].weight_bytes, rows[i].bytes + NORMS);
+        assert_int_equal(model.input_bytes, 1000 * 256 * 2);
+    }
+    static const char *const wrong[] = {"fp7", "awq ", "", "nvfp4 or any other"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        vram_model_read_options options = {.size = sizeof options, .weight_type = wrong[i]};
+        assert_int_equal(vram_model_read(path, &options, &model), VRAM_ERR_INVALID);
+        assert_non_null(strstr(vram_error_get()->text, "nvfp4, mxfp4, int4, int8, awq"));
+        assert_non_null(strstr(vram_error_get()->text, "MXFP4_MOE"));
+    }
+    unlink(path);
+}
+
+/* What a config leaves out is named, with what is taken for it. */
+static void defaults_are_named(void **state) {
+    (void)state;
+    assert_int_equal(folder_read(HEAD "}", NULL), VRAM_OK);
+    assert_string_equal(model.defaults, "max_position_embeddings 2048");
+    assert_int_equal(folder_read("{\"model_type\":\"llama\",\"n_embd\":256,"
+                                 "\"n_positions\":512,\"hidden_dim\":512}",
+                                 NULL),
+                     VRAM_OK);
+    assert_string_equal(model.defaults, "num_hidden_layers 32, num_attention_heads 32, "
+                                        "vocab_size 32000, torch_dtype bf16");
 }
 
 /* A method that is not known is refused by its name, unless the type is asked for. */
@@ -383,6 +491,9 @@ int main(void) {
         cmocka_unit_test_teardown(ways_are_mixed, nothing_left),
         cmocka_unit_test_teardown(the_file_beside_it_is_read, nothing_left),
         cmocka_unit_test_teardown(experts_have_a_type_of_their_own, nothing_left),
+        cmocka_unit_test_teardown(modules_have_other_names_elsewhere, nothing_left),
+        cmocka_unit_test_teardown(ways_that_are_asked_for, nothing_left),
+        cmocka_unit_test_teardown(defaults_are_named, nothing_left),
         cmocka_unit_test_teardown(ways_that_are_not_known, nothing_left),
         cmocka_unit_test_teardown(lists_have_an_end, nothing_left),
         cmocka_unit_test(schemes_by_their_words),

@@ -75,13 +75,17 @@ static void empty_trace_is_one(void **state) {
     trace_free(&trace);
 }
 
+#define NOT_A_TRACE                                                                                \
+    "this is not a trace: neither one of libvram (VRAM_TRACE), nor a memory snapshot of PyTorch, " \
+    "nor Chrome JSON, nor a log of RMM, nor CSV that begins with op,id,bytes,stream,t_us; plain, " \
+    "gzip'd or zstd'd"
+
 static const struct {
     const char *text, *problem;
 } wrong[] = {
-    {"", "t.csv:1: this is not a trace: it does not begin with op,id,bytes,stream,t_us"},
-    {"id,bytes\n", "t.csv:1: this is not a trace: it does not begin with op,id,bytes,stream,t_us"},
-    {"op,id,bytes,stream,t_us,color\n",
-     "t.csv:1: this is not a trace: it does not begin with op,id,bytes,stream,t_us"},
+    {"", "t.csv:1: " NOT_A_TRACE},
+    {"id,bytes\n", "t.csv:1: " NOT_A_TRACE},
+    {"op,id,bytes,stream,t_us,color\n", "t.csv:1: " NOT_A_TRACE},
     {HEAD "a,1,1,0\n", "t.csv:2: there are not 5 fields"},
     {HEAD "a,1,1,0,0,0\n", "t.csv:2: there are not 5 fields"},
     {HEAD "a,1,1,0,0,0,0,0\n", "t.csv:2: there are not 5 fields"},

@@ -2255,6 +2255,7 @@ pub struct vram_model {
     pub other_bytes: u64,
     pub projector_bytes: u64,
     pub layers: [vram_model_layer; 512],
+    pub defaults: [c_char; 256],
 }
 #[repr(C)]
 #[derive(Clone, Copy)]

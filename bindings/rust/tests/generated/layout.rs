@@ -1103,6 +1103,7 @@ pub fn here() -> Vec<(&'static str, usize)> {
         other_bytes,
         projector_bytes,
         layers,
+        defaults,
     );
     layout!(rows, vram_model_read_options, size, weight_type, projector);
     layout!(rows, vram_estimate_device, free_bytes, overhead_bytes, share);
@@ -1167,7 +1168,7 @@ pub fn here() -> Vec<(&'static str, usize)> {
     rows
 }
 
-pub static IN_C: [(&str, usize); 1370] = [
+pub static IN_C: [(&str, usize); 1371] = [
     ("vram_error", 272),
     ("vram_error.status", 0),
     ("vram_error.backend", 8),
@@ -2436,7 +2437,7 @@ pub static IN_C: [(&str, usize); 1370] = [
     ("vram_model_layer.v_elements", 28),
     ("vram_model_layer.window", 32),
     ("vram_model_layer.state_elements", 36),
-    ("vram_model", 20896),
+    ("vram_model", 21152),
     ("vram_model.size", 0),
     ("vram_model.format", 8),
     ("vram_model.architecture", 12),
@@ -2469,6 +2470,7 @@ pub static IN_C: [(&str, usize); 1370] = [
     ("vram_model.other_bytes", 400),
     ("vram_model.projector_bytes", 408),
     ("vram_model.layers", 416),
+    ("vram_model.defaults", 20896),
     ("vram_model_read_options", 24),
     ("vram_model_read_options.size", 0),
     ("vram_model_read_options.weight_type", 8),
