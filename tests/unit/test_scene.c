@@ -139,8 +139,7 @@ static void blocks_have_an_order(void **state) {
         assert_true(few.kept[i - 1].place <= few.kept[i].place);
     }
     free(few.kept);
-    free(few.grid_count);
-    free(few.grid_cover);
+    free(few.grid);
 }
 
 /* ------------------------------------------------------------------------ payload */
