@@ -94,8 +94,8 @@ export class Refusals {
 
   private limit(note: Note, { held, device_free, report }: Refusal): string {
     if (report) {
-      const reached = report.limit !== null && report.reserved + report.needed > report.limit;
-      return report.limit === null ? "none: the device's memory is the limit" : `${bytesText(report.limit)}${reached ? "" : ", not reached"}`;
+      return report.limit === null ? "none: the device's memory is the limit"
+        : `${bytesText(report.limit)}${report.cause.includes("limit") ? "" : ", not reached"}`;
     }
     if (held !== null && device_free >= note.bytes) {
       return `one of PyTorch's own, as torch.cuda.set_per_process_memory_fraction sets it, because the device had ` +

@@ -4,7 +4,7 @@
  * serve_page.h: the page of `vram report --serve`. lint.viewer
  * compares the next line with what lies in viewer/.
  *
- * sources 248e4a8d41808aa9bc26491ec3a1e3d2e7155b8f4dbee1daa766f494d2ad4731
+ * sources eeaf4e28649826c1bd3623858ed3101f332edcded8402e8c7c8c35679b49cbf4
  */
 #ifndef VIEWER_SERVE_PAGE_H
 #define VIEWER_SERVE_PAGE_H
