@@ -55,11 +55,11 @@ export class Axis {
     return low === 0 ? 0 : (low - 1 + Math.min(1, (part - before) / (edges[low] - before))) / this.meta.bins;
   }
 
-  // The bins between two parts of an axis, at least one.
-  bins(kind: AxisKind, from: number, to: number): [number, number] {
+  // The bins between two parts of the trace, at least one.
+  bins(from: number, to: number): [number, number] {
     const { bins } = this.meta;
-    const first = Math.min(bins - 1, Math.floor(this.atOf(kind, from) * bins));
-    return [first, Math.min(bins - 1, Math.max(first, Math.ceil(this.atOf(kind, to) * bins) - 1))];
+    const first = Math.min(bins - 1, Math.floor(from * bins));
+    return [first, Math.min(bins - 1, Math.max(first, Math.ceil(to * bins) - 1))];
   }
 
   // The part of an axis that has the peak and what rises to it and falls from it, with as much around it.

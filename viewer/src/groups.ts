@@ -57,7 +57,7 @@ export function partsOf(scene: Scene, shown: Shown, theme: Theme): Part[] {
   for (let i = 1; i < values.length; i++) {
     values[i] += values[i - 1];
   }
-  return [{ name: row.name, colour: theme.text, values }];
+  return [{ name: row.name, colour: theme.rest, values }];
 }
 
 // The first cell of a row: a name that shows its group alone, if there is one of that name.

@@ -124,7 +124,7 @@ export class Overview {
     const { meta, axis } = row.trace.scene;
     const first = (from - row.offset) / (meta.span + 1);
     const last = (to - row.offset) / (meta.span + 1);
-    return last < 0 || first >= 1 ? null : axis.bins("time", Math.max(0, first), last);
+    return last < 0 || first >= 1 ? null : axis.bins(axis.atOf("time", Math.max(0, first)), axis.atOf("time", last));
   }
 
   private mostOf(row: Row, values: Numbers, x: number): number {

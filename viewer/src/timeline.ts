@@ -80,7 +80,24 @@ export class Timeline {
 
   // The bin with most live memory among those of one pixel.
   private binOf(x: number): number {
-    const [first, last] = this.scene.axis.bins(this.shown.view.kind, this.at(x), this.at(x + 1));
+    const { axis } = this.scene;
+    const { kind } = this.shown.view;
+    return this.highest(axis.atOf(kind, this.at(x)), axis.atOf(kind, this.at(x + 1)));
+  }
+
+  // The same of each of so many columns.
+  private binsOf(count: number): number[] {
+    const { kind, begin, end } = this.shown.view;
+    let at = this.scene.axis.atOf(kind, begin);
+    return Array.from({ length: count }, (_, x) => {
+      const from = at;
+      at = this.scene.axis.atOf(kind, begin + ((x + 1) / count) * (end - begin));
+      return this.highest(from, at);
+    });
+  }
+
+  private highest(from: number, to: number): number {
+    const [first, last] = this.scene.axis.bins(from, to);
     let best = first;
     for (let i = first + 1; i <= last; i++) {
       if (this.sums[i] > this.sums[best]) {
@@ -123,8 +140,9 @@ export class Timeline {
     const raster = this.raster;
     raster.begin(this.width * ratio, this.height * ratio);
     const perByte = raster.height / most;
+    const bins = this.binsOf(raster.width);
     for (let x = 0; x < raster.width; x++) {
-      const bin = this.binOf(AXIS + x / ratio);
+      const bin = bins[x];
       let below = 0;
       let bottom = raster.height;
       for (let i = this.parts.length - 1; i >= 0; i--) {
@@ -155,7 +173,7 @@ export class Timeline {
   }
 
   private lines(context: CanvasRenderingContext2D, theme: Theme, y: (b: number) => number): void {
-    const pixels = Array.from({ length: Math.ceil(this.width) }, (_, x) => this.binOf(AXIS + x));
+    const pixels = this.binsOf(Math.round(this.width));
     context.lineWidth = 1.5;
     context.strokeStyle = theme.line;
     this.line(context, pixels, this.held, y);

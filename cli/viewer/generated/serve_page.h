@@ -4,7 +4,7 @@
  * serve_page.h: the page of `vram report --serve`. lint.viewer
  * compares the next line with what lies in viewer/.
  *
- * sources eeaf4e28649826c1bd3623858ed3101f332edcded8402e8c7c8c35679b49cbf4
+ * sources 147a5dcc72e0bd5ed6dbebf556d6595b1c8b1de5e345cf440256d76b16c23722
  */
 #ifndef VIEWER_SERVE_PAGE_H
 #define VIEWER_SERVE_PAGE_H
