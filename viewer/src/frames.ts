@@ -32,5 +32,5 @@ export function frameShort(name: string): string {
 
 // The package of an installed file; "" for what is the program's own, "none" for what is no frame.
 export function packageOf(frame: string): string {
-  return !frame.includes("(") ? "none" : /\b(?:site|dist)-packages\/(\w+)/.exec(frame)?.[1] ?? (installed.test(frame) ? "python" : "");
+  return !frame.includes("(") ? "none" : /^[^(]*\b(at|c10|torch)::/.test(frame) ? "torch" : /\b(?:site|dist)-packages\/(\w+)/.exec(frame)?.[1] ?? (installed.test(frame) ? "python" : "");
 }

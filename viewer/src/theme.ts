@@ -4,7 +4,7 @@
 // tests/viewer/colour_test.py computes it.
 
 const named = [
-  "#8187ea", "#d9695e", "#53aa89", "#c39e0c", "#903f76", "#9dd281", "#5275a9", "#c6ace8",
+  "#5275a9", "#d9695e", "#53aa89", "#c39e0c", "#c6ace8", "#903f76", "#9dd281", "#8187ea",
   "#c5315d", "#58dbb9", "#887603", "#40624d",
 ];
 
