@@ -49,8 +49,6 @@ static void first_begun(struct pass *pass, const struct live_block *block) {
     }
     struct scene_stack *stack = &scene->stacks[groups_stack(scene, block->stack)];
     stack->live += block->bytes;
-    stack->blocks++;
-    stack->bytes += block->bytes;
     stack->peak = stack->live > stack->peak ? stack->live : stack->peak;
     scene->blocks++;
     scene->live += block->bytes;

@@ -82,7 +82,6 @@ struct scene_block {
 struct scene_stack {
     uint32_t number; /* of the recording */
     uint64_t live, peak, left;
-    uint64_t blocks, bytes; /* allocated in all */
 };
 
 struct scene_refusal;

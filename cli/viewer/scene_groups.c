@@ -249,8 +249,6 @@ static void stacks_keep(struct scene *scene) {
         scene->stack_of[stacks[i].number] = i < kept ? (uint32_t)i : 0;
         if (i >= kept) {
             stacks[0].left += stacks[i].left;
-            stacks[0].blocks += stacks[i].blocks;
-            stacks[0].bytes += stacks[i].bytes;
         }
     }
     scene->stack_count = kept;
