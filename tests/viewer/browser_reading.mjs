@@ -152,6 +152,7 @@ async function refused({ expect, text, open }) {
   expect(/Limit in force: 700 MiB/.test(await text(own, "refusal")), "the library's limit");
   expect(/Who asked: pool training/.test(await text(own, "refusal")) && /refuse \(training\.c:\d+\)/.test(await text(own, "refusal")),
          "and who asked it");
+  expect(!/alloc_cold|vram_alloc/.test(await text(own, "refusal")), "without what the library called");
   await own.close();
 }
 

@@ -95,7 +95,7 @@ export interface Box {
 
 // Labels below a picture, for values of the axis from `low` to `high`.
 export function drawTicks(context: CanvasRenderingContext2D, kind: AxisKind, low: number, high: number, box: Box): void {
-  const wanted = Math.max(2, box.width / 110);
+  const wanted = Math.max(3.5, box.width / 110);
   const step = tickStep(high - low, wanted);
   context.textAlign = "center";
   context.textBaseline = "top";

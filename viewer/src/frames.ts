@@ -2,11 +2,13 @@
 // Which frames of a stack are shown, and how.
 
 const python = /\.py:\d+/;
-const own = /^(vr_|vram_|by_unwinder|c10::|at::detail::|torch::unwind|torch::cuda::|torch::CapturedTraceback)/;
+const own = /^(by_unwinder|c10::|at::detail::|torch::unwind|torch::cuda::|torch::CapturedTraceback)/;
 const starting = /^((_start|__libc_start_\w+|start_thread|clone3?|__clone\d?)\b|libc\.so\.6\+)/; // outside of main
 const installed = /\b(site|dist)-packages\/|\blib\/python\d|<frozen /;
 // Frames of installed packages that only pass a call on.
 const passing = /^(_wrapped_call_impl|_call_impl|__call__|_?wrapper|wrapped\w*|_?inner|_fn|fn|decorate_context|decorate_autocast|_use_grad|maybe_fallback|profile_hook_step|_run_code|_run_module_as_main) \(/;
+
+const entry = /^(vr_|vram_)/; // the library's functions, and what they call, lie inside of these
 
 // A stack with lines of Python shows those alone, and of these not what passes a call on: what lies between them is the
 // interpreter and PyTorch's own calls. Of others the allocator's own frames are left out, and those outside of main.
@@ -15,7 +17,7 @@ export function shownFrames(frames: string[]): string[] {
   if (lines.length > 0) {
     return lines.filter((frame, i) => i === 0 || !(passing.test(frame) && installed.test(frame)));
   }
-  const others = frames.filter((frame) => !own.test(frame) && !starting.test(frame));
+  const others = frames.slice(frames.findLastIndex((frame) => entry.test(frame)) + 1).filter((frame) => !own.test(frame) && !starting.test(frame));
   return others.length > 0 ? others : frames;
 }
 

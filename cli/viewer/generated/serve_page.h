@@ -4,7 +4,7 @@
  * serve_page.h: the page of `vram report --serve`. lint.viewer
  * compares the next line with what lies in viewer/.
  *
- * sources 7bcc8e4f36d22f0365f1686288bbf4d616559f0cade1ae01550433b19b24933a
+ * sources d1ed33c525912a9172ced5e240c11be82a545997826c6b5e0586e5e52f2c1563
  */
 #ifndef VIEWER_SERVE_PAGE_H
 #define VIEWER_SERVE_PAGE_H
