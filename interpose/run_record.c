@@ -426,6 +426,7 @@ void run_refused(uint32_t device, enum run_kind kind, uint64_t bytes, bool by_li
     if (!slot) {
         return;
     }
+    int before = errno;
     atomic_fetch_add(by_limit ? &slot->limit_refusals : &slot->refusals, 1);
     struct vr_trace_writer *writer = run_trace_enter();
     if (writer) {
@@ -439,6 +440,7 @@ void run_refused(uint32_t device, enum run_kind kind, uint64_t bytes, bool by_li
         vr_trace_write_event(writer, &event);
         run_trace_leave();
     }
+    errno = before;
 }
 
 void run_mark(const char *text) {
