@@ -237,7 +237,7 @@ export class Addresses {
       const bottom = Math.min(raster.height, Math.max(y + 1, Math.floor((high - place[i]) * perByte)));
       const right = Math.min(until, ends - x > 4 ? ends - 1 : ends);
       raster.fill(Math.max(left, x), y, right, bottom - y > 3 ? bottom - 1 : bottom,
-                  only === null ? colours[columns[i]] : groups[i] !== only ? faint : columns[i] > 0 ? colours[columns[i]] : alone);
+                  only !== null && groups[i] !== only ? faint : only !== null && columns[i] === 0 ? alone : colours[columns[i]]);
     }
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where moments lie on the two axes, by time and by events. "At" is a part of the trace as cli/viewer/scene.h has it: half
-// the sum of how far the time is, from 0 to 1, and how many of the events were.
+// Where moments lie on the two axes, by time and by events. "At" is a part of the trace as cli/viewer/scene.h has it:
+// half the sum of how far the time is, from 0 to 1, and how many of the events were.
 
 import { mostIn, type Meta, type Numbers } from "./data";
 import { countText, tickStep, ticks, timeText } from "./format";
@@ -40,6 +40,12 @@ export class Axis {
     const edges = this.edges[kind];
     const bin = Math.min(this.meta.bins - 1, Math.floor(at * this.meta.bins));
     return edges[bin] + (edges[bin + 1] - edges[bin]) * (at * this.meta.bins - bin);
+  }
+
+  // The last event that a bin shows.
+  eventOf(bin: number): number {
+    const part = this.partOf("events", Math.min(1, (bin + 0.5) / this.meta.bins));
+    return Math.min(this.meta.steps, Math.floor(this.value("events", part)));
   }
 
   // The first part of the trace that lies there.
@@ -83,7 +89,7 @@ export class Axis {
     for (let i = 0; i < this.meta.bins; i++) {
       width += total[i] > 0.8 * this.meta.peak_bytes ? this.edges.time[i + 1] - this.edges.time[i] : 0;
     }
-    return width < 1 / 300 ? "events" : "time";
+    return this.meta.peak_bytes > 0 && width < 1 / 300 ? "events" : "time";
   }
 }
 

@@ -6,8 +6,8 @@ const own = /^(by_unwinder|c10::|at::detail::|torch::unwind|torch::cuda::|torch:
 const starting = /^((_start|__libc_start_\w+|start_thread|clone3?|__clone\d?)\b|libc\.so\.6\+)/; // outside of main
 const installed = /\b(site|dist)-packages\/|\blib\/python\d|<frozen /;
 // Frames of installed packages that only pass a call on.
-const passing = /^(_wrapped_call_impl|_call_impl|__call__|_?wrapper|wrapped\w*|_?inner|_fn|fn|decorate_context|decorate_autocast|_use_grad|maybe_fallback|profile_hook_step|_run_code|_run_module_as_main) \(/;
-
+const passing = new RegExp("^(_wrapped_call_impl|_call_impl|__call__|_?wrapper|wrapped\\w*|_?inner|_?fn|decorate_\\w+|" +
+  "_use_grad|maybe_fallback|profile_hook_step|_run_code|_run_module_as_main) \\(");
 const entry = /^(vr_|vram_)/; // the library's functions, and what they call, lie inside of these
 
 // A stack with lines of Python shows those alone, and of these not what passes a call on: what lies between them is the
@@ -17,7 +17,8 @@ export function shownFrames(frames: string[]): string[] {
   if (lines.length > 0) {
     return lines.filter((frame, i) => i === 0 || !(passing.test(frame) && installed.test(frame)));
   }
-  const others = frames.slice(frames.findLastIndex((frame) => entry.test(frame)) + 1).filter((frame) => !own.test(frame) && !starting.test(frame));
+  const others = frames.slice(frames.findLastIndex((frame) => entry.test(frame)) + 1)
+    .filter((frame) => !own.test(frame) && !starting.test(frame));
   return others.length > 0 ? others : frames;
 }
 
@@ -34,5 +35,8 @@ export function frameShort(name: string): string {
 
 // The package of an installed file; "" for what is the program's own, "none" for what is no frame.
 export function packageOf(frame: string): string {
-  return !frame.includes("(") ? "none" : /^[^(]*\b(at|c10|torch)::/.test(frame) ? "torch" : /\b(?:site|dist)-packages\/(\w+)/.exec(frame)?.[1] ?? (installed.test(frame) ? "python" : "");
+  if (!frame.includes("(") || /^[^(]*\b(at|c10|torch)::/.test(frame)) {
+    return frame.includes("(") ? "torch" : "none";
+  }
+  return /\b(?:site|dist)-packages\/(\w+)/.exec(frame)?.[1] ?? (installed.test(frame) ? "python" : "");
 }

@@ -32,7 +32,7 @@ export class Moments {
   nameOf(moment: number, kind: AxisKind): string {
     const { meta, axis } = this.scene;
     const time = timeText(meta.begin + this.times[moment], meta.span / this.last, meta.begin + meta.span);
-    const event = Math.floor(axis.value("events", axis.partOf("events", Math.min(1, (this.binOf(moment) + 0.5) / meta.bins))));
+    const event = axis.eventOf(this.binOf(moment));
     return kind === "time" ? time : `event ${countText(event)} (${time})`;
   }
 

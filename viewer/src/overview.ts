@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // All traces of the page: a table to choose from, and their timelines above each other on one time axis.
 
+import { drawTicks } from "./axis";
 import { mostIn, type Numbers } from "./data";
 import { byId, make, prepare } from "./dom";
-import { drawTicks } from "./axis";
 import { bytesText, countText, timeText } from "./format";
 import type { Trace } from "./holdings";
 import { columnColour, themeNow, type Theme } from "./theme";

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each policy would have held: the lines of a replay in one picture, with the saving as a number.
 
+import { drawTicks } from "./axis";
 import { mostIn, type Numbers, type Policy, type Scene } from "./data";
 import { byId, make, prepare } from "./dom";
-import { drawTicks } from "./axis";
 import { bytesText, countText, ticks, timeText } from "./format";
 import { columnColour, themeNow, type Theme } from "./theme";
 import { AXIS } from "./timeline";

@@ -288,11 +288,10 @@ export class Timeline {
     const { axis } = this.scene;
     const { kind, begin, end } = this.shown.view;
     const time = axis.value("time", axis.partOf("time", (bin + 0.5) / meta.bins));
-    const event = Math.floor(axis.value("events", axis.partOf("events", (bin + 0.5) / meta.bins)));
     const step = (axis.value("time", end) - axis.value("time", begin)) / this.width;
     box.append(make("strong", `${timeText(time, kind === "time" ? step : 0)}: ${bytesText(this.total[bin])} live`));
     if (kind === "events") {
-      box.append(make("div", `event ${countText(event)} of ${countText(meta.steps)}`));
+      box.append(make("div", `event ${countText(axis.eventOf(bin))} of ${countText(meta.steps)}`));
     }
     if (!Number.isNaN(held)) {
       box.append(make("div", `${bytesText(held)} held`));

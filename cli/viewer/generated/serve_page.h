@@ -4,7 +4,7 @@
  * serve_page.h: the page of `vram report --serve`. lint.viewer
  * compares the next line with what lies in viewer/.
  *
- * sources d1ed33c525912a9172ced5e240c11be82a545997826c6b5e0586e5e52f2c1563
+ * sources 4951de3a8aa1a111d96eedd15dd3bf41fd435cff8c76018c8954df73dc44b491
  */
 #ifndef VIEWER_SERVE_PAGE_H
 #define VIEWER_SERVE_PAGE_H
