@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/os/os.h"
+#include "base/size_text.h"
 #include "base/text.h"
 #include "run_live.h"
 #include "run_owner.h"
@@ -14,6 +15,7 @@
 #include "track/event.h"
 #include "track/stack.h"
 #include "track/trace_writer.h"
+#include "vram/oom.h"
 
 #include <errno.h>
 #include <string.h>
@@ -375,21 +377,70 @@ void run_context_ended(uint32_t device) {
     }
 }
 
+/* What was refused by what, in front of the refusal. The report is larger than some threads' stacks
+   can take, so there is one: of refusals at the same time one has it. */
+static void report_write(struct vr_trace_writer *writer, const struct vr_event *refused,
+                         uint32_t device, bool by_limit) {
+    static struct vram_oom_report report;
+    static vr_atomic_u32 taken;
+    char asked[VRAM_SIZE_TEXT_MAX], held[VRAM_SIZE_TEXT_MAX], limit[VRAM_SIZE_TEXT_MAX];
+    uint32_t free = 0;
+    if (!vr_cas(&taken, &free, 1, VR_ACQ_REL)) {
+        return;
+    }
+    const struct run_device *at = device_of(run_slot_get(), device);
+    memset(&report, 0, sizeof report);
+    report.size = sizeof report;
+    report.cause = by_limit ? VRAM_OOM_LIMIT : VRAM_OOM_FULL;
+    report.asked_bytes = report.needed_bytes = refused->bytes;
+    report.process_bytes = run_device_counted(device);
+    report.total_bytes = (vram_value){run_device_total(device), at && run_device_total(device) > 0};
+    report.limit_bytes = (vram_value){run_limit_bytes(), run_limit_bytes() > 0};
+    vr_size_format(refused->bytes, asked);
+    vr_size_format(report.process_bytes, held);
+    vr_size_format(run_limit_bytes(), limit);
+    if (by_limit) {
+        (void)vr_text_format(report.summary, sizeof report.summary,
+                             "out of memory (limit): %s were asked for: the limit of %s "
+                             "(vram run --limit) is reached, with %s held by this process",
+                             asked, limit, held);
+        (void)vr_text_copy(report.advice, sizeof report.advice,
+                           "a higher --limit, or less of what is listed as held");
+    } else {
+        (void)vr_text_format(report.summary, sizeof report.summary,
+                             "out of memory: %s were asked for, and the driver refused, with %s "
+                             "held by this process",
+                             asked, held);
+        (void)vr_text_copy(report.advice, sizeof report.advice,
+                           "less of what is listed as held, here or by other processes");
+    }
+    struct vr_event event = *refused;
+    event.kind = VR_EVENT_REPORT;
+    event.report = &report;
+    vr_trace_write_event(writer, &event);
+    vr_store(&taken, 0, VR_RELEASE);
+}
+
 void run_refused(uint32_t device, enum run_kind kind, uint64_t bytes, bool by_limit) {
     struct run_slot *slot = run_slot_get();
     if (!slot) {
         return;
     }
+    int before = errno;
     atomic_fetch_add(by_limit ? &slot->limit_refusals : &slot->refusals, 1);
     struct vr_trace_writer *writer = run_trace_enter();
     if (writer) {
         struct vr_event event = event_of(device, kind, VR_EVENT_REFUSED);
         event.bytes = bytes;
         event.status = by_limit ? VRAM_ERR_LIMIT : VRAM_ERR_DEVICE_MEMORY;
+        event.stack = run_page_get()->settings.stacks == RUN_STACKS_NATIVE ? vr_stack_take() : 0;
+        event.tag = event.stack ? run_owner_of_stack(event.stack) : run_owner_set();
         pool_begin(writer, device, kind);
+        report_write(writer, &event, device, by_limit);
         vr_trace_write_event(writer, &event);
         run_trace_leave();
     }
+    errno = before;
 }
 
 void run_mark(const char *text) {

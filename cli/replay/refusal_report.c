@@ -78,6 +78,9 @@ void refusal_report_read(struct cursor *body, struct refusal_report *report) {
     read_holders(body, report);
     read_text(body, report->summary, RECORDING_TEXT_MAX);
     read_text(body, report->advice, RECORDING_TEXT_MAX);
+    if (is_read(body) && body->at < body->end) { /* earlier versions end here */
+        cursor_definition(body, DEFINITION_STACK, &report->stack);
+    }
     if (body->cut_short) {
         cursor_refuse(body, "the report of a refusal is too short");
     }

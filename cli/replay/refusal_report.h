@@ -39,6 +39,7 @@ struct refusal_report {
     struct refusal_step steps[REFUSAL_STEPS_MAX];
     struct refusal_holder holders[REFUSAL_HOLDERS_MAX];
     uint32_t step_count, holder_count;
+    uint32_t stack; /* of the request, as of any event; 0: not known */
     char summary[RECORDING_TEXT_MAX + 1], advice[RECORDING_TEXT_MAX + 1];
 };
 

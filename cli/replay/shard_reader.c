@@ -81,6 +81,7 @@ static void take_report(struct shard_reader *shard, struct recorded *event) {
     const struct refusal_report *report = shard->report;
     if (shard->reported && report->thread == event->thread && report->asked == event->bytes) {
         event->report = report;
+        event->stack = report->stack;
         shard->reported = false;
     }
 }

@@ -53,13 +53,15 @@ uint32_t site_first_frame(struct report_input *input, uint32_t stack) {
     return frame != NULL ? i : 0;
 }
 
-/* Without the folder of installed packages. */
+/* "forward (torch/nn/modules/linear.py:134)": without the folder of installed packages. */
 static const char *shorter(char *frame) {
-    static const char *const folders[] = {"(site-packages/", "(dist-packages/"};
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
-        char *at = strstr(frame, folders[i]);
+    static const char *const folders[] = {"site-packages/", "dist-packages/"};
+    char *path = strrchr(frame, '(');
+    for (size_t i = 0; path != NULL && i < sizeof folders / sizeof folders[0]; i++) {
+        char *at = strstr(path, folders[i]);
         if (at != NULL) {
-            memmove(at + 1, at + strlen(folders[i]), strlen(at + strlen(folders[i])) + 1);
+            at += strlen(folders[i]);
+            memmove(path + 1, at, strlen(at) + 1);
         }
     }
     return frame;

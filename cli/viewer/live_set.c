@@ -60,6 +60,7 @@ static bool block_begin(struct live_set *set, const struct recorded *event,
                                             .addr = event->addr,
                                             .bytes = event->bytes,
                                             .begin_ns = event->time_ns,
+                                            .begin_step = set->step,
                                             .pool = event->pool,
                                             .queue = event->queue,
                                             .tag = event->tag_number,
@@ -98,9 +99,15 @@ static void pool_end(struct live_set *set, const struct recorded *event,
     }
 }
 
+bool live_set_is_step(const struct recorded *event) {
+    return event->kind == RECORDED_ALLOC || event->kind == RECORDED_FREE ||
+           event->kind == RECORDED_RESIZE;
+}
+
 bool live_set_add(struct live_set *set, const struct recorded *event,
                   const struct live_watcher *watcher) {
     uint32_t slot;
+    set->step += live_set_is_step(event);
     switch (event->kind) {
     case RECORDED_ALLOC:
         return block_begin(set, event, watcher);

@@ -16,7 +16,7 @@ struct live_block {
     uint64_t id;
     uint64_t addr; /* 0: not known */
     uint64_t bytes;
-    uint64_t begin_ns;
+    uint64_t begin_ns, begin_step;
     uint64_t pool, queue; /* handles */
     uint32_t tag, stack;  /* numbers of the recording; 0: none */
     bool used;            /* the slot is */
@@ -37,11 +37,16 @@ struct live_set {
     struct live_block *blocks;
     uint32_t *unused; /* slots, a stack */
     uint32_t capacity, slots, unused_count;
+    uint64_t step;     /* of the change that is being made: how many there were, with it */
     uint64_t left_out; /* blocks that were too many to keep */
 };
 
 /* False: no memory. live_set_free is due either way. */
 bool live_set_begin(struct live_set *set);
+
+/* Whether an event changes what is live: such events are counted, and one axis of the page has each
+   of them at the same width. */
+bool live_set_is_step(const struct recorded *event);
 
 /* One event; false: no memory. */
 bool live_set_add(struct live_set *set, const struct recorded *event,

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARRAYS_MAX = 96, ROWS_MAX = 2000 };
+enum { ARRAYS_MAX = 96, ROWS_MAX = 2000, PAST_PARTS = 1 << 22 };
 
 /* An array of the page. */
 struct page_array {
@@ -67,18 +67,24 @@ static bool blocks_add_arrays(struct page *page) {
     size_t count = scene->kept_count;
     uint32_t *begin = page_own(page, count, sizeof *begin);
     uint32_t *end = page_own(page, count, sizeof *end);
+    uint32_t *begin_step = page_own(page, count, sizeof *begin_step);
+    uint32_t *end_step = page_own(page, count, sizeof *end_step);
     uint32_t *tag = page_own(page, count, sizeof *tag);
     uint32_t *stack = page_own(page, count, sizeof *stack);
     uint32_t *stream = page_own(page, count, sizeof *stream);
     double *place = page_own(page, count, sizeof *place);
     double *bytes = page_own(page, count, sizeof *bytes);
-    if (!begin || !end || !tag || !stack || !stream || !place || !bytes) {
+    if (!begin || !end || !begin_step || !end_step || !tag || !stack || !stream || !place ||
+        !bytes) {
         return false;
     }
     for (size_t i = 0; i < count; i++) {
         const struct scene_block *block = &scene->kept[i];
         begin[i] = time_part(scene, block->begin_ns);
         end[i] = block->end_ns == UINT64_MAX ? UINT32_MAX : time_part(scene, block->end_ns);
+        begin_step[i] = (uint32_t)block->begin_step;
+        end_step[i] =
+            (uint32_t)(block->end_step > scene->steps ? scene->steps + 1 : block->end_step);
         tag[i] = block->tag;
         stack[i] = block->stack;
         stream[i] = block->stream;
@@ -87,6 +93,8 @@ static bool blocks_add_arrays(struct page *page) {
     }
     array_add(page, "u32", count, begin, "block.begin");
     array_add(page, "u32", count, end, "block.end");
+    array_add(page, "u32", count, begin_step, "block.begin_step");
+    array_add(page, "u32", count, end_step, "block.end_step");
     array_add(page, "u32", count, tag, "block.tag");
     array_add(page, "u32", count, stack, "block.stack");
     array_add(page, "u32", count, stream, "block.stream");
@@ -96,15 +104,27 @@ static bool blocks_add_arrays(struct page *page) {
 }
 
 /* The cells without the last row and column, which only end the sums. */
-static bool grid_add_array(struct page *page, const double *grid, const char *name) {
+static bool grid_add_array(struct page *page) {
     size_t count = page->scene->merged > 0 ? SCENE_GRID_TIMES * SCENE_GRID_PLACES : 0;
     float *cells = page_own(page, count, sizeof *cells);
     for (size_t i = 0; cells != NULL && i < count; i++) {
-        cells[i] =
-            (float)grid[i / SCENE_GRID_TIMES * (SCENE_GRID_TIMES + 1) + i % SCENE_GRID_TIMES];
+        cells[i] = (float)page->scene
+                       ->grid[i / SCENE_GRID_TIMES * (SCENE_GRID_TIMES + 1) + i % SCENE_GRID_TIMES];
     }
-    array_add(page, "f32", count, cells, name);
+    array_add(page, "f32", count, cells, "grid");
     return cells != NULL;
+}
+
+/* Where bins begin, as differences in parts of PAST_PARTS: small and alike, so they compress. */
+static bool edges_add_array(struct page *page) {
+    uint32_t *edges = page_own(page, SCENE_BINS + 1, sizeof *edges), before = 0;
+    for (int i = 0; edges != NULL && i <= SCENE_BINS; i++) {
+        uint32_t edge = (uint32_t)(page->scene->past[i] * PAST_PARTS);
+        edges[i] = edge - before;
+        before = edge;
+    }
+    array_add(page, "u32", SCENE_BINS + 1, edges, "past");
+    return edges != NULL;
 }
 
 static bool moments_add_arrays(struct page *page) {
@@ -151,18 +171,17 @@ static bool policies_add_arrays(struct page *page) {
 static bool page_fill(struct page *page) {
     const struct scene *scene = page->scene;
     char name[24];
-    array_add(page, "f32", SCENE_BINS, scene->total, "total");
-    array_add(page, "f32", SCENE_BINS, scene->held, "held");
-    array_add(page, "f32", SCENE_BINS, scene->limit, "limit");
+    array_add(page, "f32", SCENE_BINS + 1, scene->total, "total");
+    array_add(page, "f32", SCENE_BINS + 1, scene->held, "held");
+    array_add(page, "f32", SCENE_BINS + 1, scene->limit, "limit");
     for (int i = 0; i < SCENE_GROUPINGS; i++) {
         for (uint32_t column = 0; column < scene->grouped[i].column_count; column++) {
             snprintf(name, sizeof name, "%s.%u", grouping_names[i], column);
-            array_add(page, "f32", SCENE_BINS, scene->grouped[i].bins[column], name);
+            array_add(page, "f32", SCENE_BINS + 1, scene->grouped[i].bins[column], name);
         }
     }
-    return moments_add_arrays(page) && blocks_add_arrays(page) && policies_add_arrays(page) &&
-           grid_add_array(page, scene->grid_count, "grid.count") &&
-           grid_add_array(page, scene->grid_cover, "grid.cover");
+    return edges_add_array(page) && moments_add_arrays(page) && blocks_add_arrays(page) &&
+           policies_add_arrays(page) && grid_add_array(page);
 }
 
 /* ----------------------------------------------------------------------- JSON */
@@ -215,23 +234,13 @@ static bool grouping_write(struct json_out *json, const struct scene_grouped *gr
 
 static void stacks_write(struct json_out *json, const struct page *page) {
     const struct scene *scene = page->scene;
-    const char *frame;
     json_array_begin(json, "stacks");
     for (size_t i = 0; i < scene->stack_count; i++) {
         const struct scene_stack *stack = &scene->stacks[i];
         json_object_begin(json, NULL);
         json_unsigned(json, "site", groups_site(scene, stack->number));
-        json_unsigned(json, "peak", stack->peak);
         json_unsigned(json, "left", stack->left);
-        json_unsigned(json, "blocks", stack->blocks);
-        json_unsigned(json, "bytes", stack->bytes);
-        json_array_begin(json, "frames");
-        for (uint32_t j = 0;
-             stack->number > 0 && (frame = report_input_frame(page->input, stack->number, j));
-             j++) {
-            json_text(json, NULL, frame);
-        }
-        json_array_end(json);
+        page_frames_write(json, page->input, stack->number);
         json_object_end(json);
     }
     json_array_end(json);
@@ -255,6 +264,9 @@ static void figures_write(struct json_out *json, const struct scene *scene) {
     json_unsigned(json, "span", scene->end_ns - scene->begin_ns);
     json_unsigned(json, "peak_bytes", scene->peak);
     json_unsigned(json, "peak_time", scene->peak_ns - scene->begin_ns);
+    json_unsigned(json, "peak_step", scene->peak_step);
+    json_unsigned(json, "steps", scene->steps);
+    json_unsigned(json, "past_parts", PAST_PARTS);
     json_unsigned(json, "blocks", scene->blocks);
     json_unsigned(json, "addressed", scene->addressed);
     json_unsigned(json, "kept", scene->kept_count);
@@ -304,7 +316,7 @@ static bool meta_write(FILE *to, const struct page *page, const struct report_vi
     }
     json_array_end(&json);
     stacks_write(&json, page);
-    page_notes_write(&json, page->scene);
+    page_notes_write(&json, page->scene, page->input);
     policies_write(&json, page);
     ranges_write(&json, page->scene);
     json_array_begin(&json, "arrays");

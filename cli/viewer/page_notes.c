@@ -83,13 +83,24 @@ static void report_write_json(struct json_out *json, const struct refusal_report
     json_object_end(json);
 }
 
+void page_frames_write(struct json_out *json, struct report_input *input, uint32_t stack) {
+    const char *frame;
+    json_array_begin(json, "frames");
+    for (uint32_t i = 0; stack > 0 && (frame = report_input_frame(input, stack, i)) != NULL; i++) {
+        json_text(json, NULL, frame);
+    }
+    json_array_end(json);
+}
+
 static void refusal_write(struct json_out *json, const struct scene *scene,
-                          const struct scene_refusal *refusal) {
+                          struct report_input *input, const struct scene_refusal *refusal) {
     json_object_begin(json, "refusal");
     json_unsigned(json, "live", refusal->live);
     json_number(json, "held", refusal->held); /* null if it is not known */
     json_unsigned(json, "device_free", refusal->device_free);
-    json_unsigned(json, "stack", refusal->stack);
+    json_text(json, "tag", refusal->tag);
+    json_text(json, "pool", refusal->pool);
+    page_frames_write(json, input, refusal->stack);
     json_array_begin(json, "tags");
     for (uint32_t i = 0; i < scene->grouped[SCENE_TAGS].column_count; i++) {
         json_unsigned(json, NULL, refusal->tags[i]);
@@ -109,18 +120,20 @@ static void refusal_write(struct json_out *json, const struct scene *scene,
     json_object_end(json);
 }
 
-void page_notes_write(struct json_out *json, const struct scene *scene) {
+void page_notes_write(struct json_out *json, const struct scene *scene,
+                      struct report_input *input) {
     json_array_begin(json, "notes");
     for (size_t i = 0; i < scene->note_count; i++) {
         const struct scene_note *note = &scene->notes[i];
         json_object_begin(json, NULL);
         json_unsigned(json, "time", note->time_ns - scene->begin_ns);
+        json_unsigned(json, "step", note->step);
         json_unsigned(json, "bytes", note->bytes);
         json_text(json, "status",
                   note->status != 0 ? vram_status_name((vram_status)note->status) : NULL);
         json_text(json, "text", note->text);
         if (note->refusal != NULL) {
-            refusal_write(json, scene, note->refusal);
+            refusal_write(json, scene, input, note->refusal);
         }
         json_object_end(json);
     }

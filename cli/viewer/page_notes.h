@@ -7,6 +7,9 @@
 #include "scene_notes.h"
 
 /* The member "notes" of an open object. */
-void page_notes_write(struct json_out *json, const struct scene *scene);
+void page_notes_write(struct json_out *json, const struct scene *scene, struct report_input *input);
+
+/* "frames" of a stack of the recording, the innermost first; none of stack 0. */
+void page_frames_write(struct json_out *json, struct report_input *input, uint32_t stack);
 
 #endif

@@ -19,6 +19,8 @@ struct pool_look {
 struct pass {
     struct scene *scene;
     bool second;
+    double at, past; /* where the pass is; parts of the steps that were made */
+    uint64_t step;   /* of the event; those that are none have that of the last */
     uint64_t bin, bin_peak, bin_epoch;
     uint64_t moment, moment_peak, moment_epoch, moment_ns;
     double held, held_most; /* NaN: nothing is known yet */
@@ -47,14 +49,13 @@ static void first_begun(struct pass *pass, const struct live_block *block) {
     }
     struct scene_stack *stack = &scene->stacks[groups_stack(scene, block->stack)];
     stack->live += block->bytes;
-    stack->blocks++;
-    stack->bytes += block->bytes;
     stack->peak = stack->live > stack->peak ? stack->live : stack->peak;
     scene->blocks++;
     scene->live += block->bytes;
     if (scene->live > scene->peak) {
         scene->peak = scene->live;
         scene->peak_ns = block->begin_ns;
+        scene->peak_step = block->begin_step;
     }
     if (block->addr > 0) {
         scene->addressed++;
@@ -92,10 +93,14 @@ static uint64_t column_most(const struct scene_column *column, uint64_t epoch) {
     return column->epoch == epoch ? column->kept : column->live;
 }
 
-static uint64_t part_of(const struct scene *scene, uint64_t time_ns, uint64_t parts) {
+static double past_of(const struct scene *scene, uint64_t step) {
+    return step > scene->steps ? 1 : (double)step / ((double)scene->steps + 1);
+}
+
+double scene_at(const struct scene *scene, uint64_t time_ns, uint64_t step) {
     double span = (double)(scene->end_ns - scene->begin_ns) + 1;
-    double at = (double)(time_ns - scene->begin_ns) / span * (double)parts;
-    return at < (double)parts - 1 ? (uint64_t)at : parts - 1;
+    double time = time_ns > scene->end_ns ? 1 : (double)(time_ns - scene->begin_ns) / span;
+    return (time + past_of(scene, step)) / 2;
 }
 
 static void bin_finish(struct pass *pass) {
@@ -150,19 +155,26 @@ static void moment_finish(struct pass *pass) {
     pass->moment_peak = scene->live;
     pass->moment_epoch++;
     pass->moment++;
-    double span = (double)(scene->end_ns - scene->begin_ns);
-    pass->moment_ns =
-        scene->begin_ns + (uint64_t)(span * (double)pass->moment / (double)SCENE_MOMENTS);
 }
 
-/* Finishes all parts of the time that ended before it. */
-static void pass_advance(struct pass *pass, uint64_t time_ns) {
-    while (pass->bin < part_of(pass->scene, time_ns, SCENE_BINS)) {
+/* Finishes all parts that end on the way to `at`, where `past` of the steps were made. The last
+   part is left to the end of the pass. */
+static void pass_advance(struct pass *pass, double at, double past) {
+    struct scene *scene = pass->scene;
+    double slope = at > pass->at ? (past - pass->past) / (at - pass->at) : 0, edge;
+    while (pass->bin < SCENE_BINS - 1 && (edge = (double)(pass->bin + 1) / SCENE_BINS) <= at) {
         bin_finish(pass);
+        scene->past[pass->bin] = pass->past + (edge - pass->at) * slope;
     }
-    while (pass->moment < part_of(pass->scene, time_ns, SCENE_MOMENTS)) {
+    while (pass->moment < SCENE_MOMENTS - 1 &&
+           (edge = (double)(pass->moment + 1) / SCENE_MOMENTS) <= at) {
         moment_finish(pass);
+        double time = 2 * edge - (pass->past + (edge - pass->at) * slope);
+        pass->moment_ns =
+            scene->begin_ns + (uint64_t)(time * (double)(scene->end_ns - scene->begin_ns));
     }
+    pass->at = at;
+    pass->past = past;
 }
 
 static void second_change(struct pass *pass, const struct live_block *block, uint64_t time_ns,
@@ -189,20 +201,21 @@ static void second_change(struct pass *pass, const struct live_block *block, uin
     }
 }
 
-static void block_show(struct scene *scene, const struct live_block *block, uint64_t end_ns) {
-    uint64_t until = end_ns < scene->end_ns ? end_ns : scene->end_ns;
+static void block_show(struct scene *scene, const struct live_block *block, uint64_t end_ns,
+                       uint64_t end_step) {
     uint32_t groups[SCENE_GROUPINGS];
     groups_find(scene, block, groups);
     struct scene_block shown = {.begin_ns = block->begin_ns,
                                 .end_ns = end_ns,
+                                .begin_step = block->begin_step,
+                                .end_step = end_step,
                                 .place = ranges_find(&scene->ranges, block->addr),
-                                .addr = block->addr,
                                 .bytes = block->bytes,
                                 .tag = groups[SCENE_TAGS],
                                 .stack = groups_stack(scene, block->stack),
-                                .stream = groups[SCENE_STREAMS],
-                                .area =
-                                    (double)block->bytes * ((double)(until - block->begin_ns) + 1)};
+                                .stream = groups[SCENE_STREAMS]};
+    shown.area = (double)block->bytes * (scene_at(scene, end_ns, end_step) -
+                                         scene_at(scene, block->begin_ns, block->begin_step));
     if (block->addr > 0) {
         blocks_add(scene, &shown);
     }
@@ -251,25 +264,26 @@ static void pass_ended(void *user, const struct live_block *block, uint64_t end_
     if (end_ns != LIVE_TO_THE_END) { /* the end of the trace changes nothing */
         second_change(pass, block, end_ns, 0, block->bytes);
     }
-    block_show(pass->scene, block, end_ns);
+    block_show(pass->scene, block, end_ns, end_ns == LIVE_TO_THE_END ? UINT64_MAX : pass->step);
 }
 
 static bool pass_event(struct pass *pass, struct report_input *input, struct live_set *set,
                        const struct recorded *event) {
     const struct live_watcher watcher = {pass, pass_begun, pass_ended};
     struct scene *scene = pass->scene;
+    pass->step += live_set_is_step(event);
     if (pass->second) {
-        pass_advance(pass, event->time_ns);
+        pass_advance(pass, scene_at(scene, event->time_ns, pass->step), past_of(scene, pass->step));
         if (event->kind == RECORDED_SAMPLE || event->kind == RECORDED_POOL_END) {
             pool_look(pass, event);
         } else if (event->kind == RECORDED_REFUSE || event->kind == RECORDED_MARK) {
-            pass->full = !notes_add(scene, event, pass->held) || pass->full;
+            pass->full = !notes_add(scene, event, pass->step, pass->held) || pass->full;
         }
     } else {
         bool first = scene->blocks == 0 && event->kind == RECORDED_ALLOC;
         scene->begin_ns = first ? event->time_ns : scene->begin_ns;
         scene->end_ns = event->time_ns > scene->end_ns ? event->time_ns : scene->end_ns;
-        scene->events++;
+        scene->steps = pass->step;
         if (!groups_note(scene, input, event)) {
             return false;
         }
@@ -283,11 +297,12 @@ static bool pass_run(struct pass *pass, const struct report_source *source,
     struct scene *scene = pass->scene;
     struct live_set set;
     struct recorded event;
-    bool there = true, good = live_set_begin(&set), read;
+    bool there = true, good, read;
     if (pass->second) {
         report_input_close(input);
     }
     read = report_source_open(input, source);
+    good = live_set_begin(&set) && (pass->second || groups_begin(scene, input->format));
     while (good && read && there) {
         read = report_input_next(input, &event, &there);
         if (read && there && event.kind != RECORDED_TRANSFER) {
@@ -295,13 +310,14 @@ static bool pass_run(struct pass *pass, const struct report_source *source,
             good = pass_event(pass, input, &set, &event);
         }
     }
-    if (good && read && pass->second) { /* the rest, and the end as one more moment */
-        while (pass->bin < SCENE_BINS) {
-            bin_finish(pass);
-        }
-        while (pass->moment <= SCENE_MOMENTS) {
-            moment_finish(pass);
-        }
+    if (good && read && pass->second) { /* the rest, and the end as one more of each */
+        pass_advance(pass, 1, 1);
+        bin_finish(pass);
+        bin_finish(pass);
+        scene->past[SCENE_BINS] = 1;
+        moment_finish(pass);
+        pass->moment_ns = scene->end_ns;
+        moment_finish(pass);
     }
     if (good && read) {
         live_set_finish(&set, &watcher);
@@ -314,9 +330,10 @@ static bool pass_run(struct pass *pass, const struct report_source *source,
 
 static bool second_begin(struct scene *scene, struct pass *pass) {
     scene->live = 0;
-    scene->total = calloc(SCENE_BINS, sizeof(float));
-    scene->held = calloc(SCENE_BINS, sizeof(float));
-    scene->limit = calloc(SCENE_BINS, sizeof(float));
+    scene->total = calloc(SCENE_BINS + 1, sizeof(float));
+    scene->held = calloc(SCENE_BINS + 1, sizeof(float));
+    scene->limit = calloc(SCENE_BINS + 1, sizeof(float));
+    scene->past = calloc(SCENE_BINS + 1, sizeof(double));
     scene->moment_changes = calloc(SCENE_MOMENTS + 1, sizeof(uint32_t));
     scene->moment_ns = calloc(SCENE_MOMENTS + 1, sizeof(uint64_t));
     scene->notes = calloc(SCENE_NOTES_MAX, sizeof *scene->notes);
@@ -324,8 +341,8 @@ static bool second_begin(struct scene *scene, struct pass *pass) {
     bool good = groups_rank(scene) && blocks_begin(scene);
     pass->emitted = calloc(scene->stack_count, sizeof(float));
     pass->moment_ns = scene->begin_ns;
-    return good && scene->total && scene->held && scene->limit && scene->moment_changes &&
-           scene->moment_ns && scene->notes && pass->emitted;
+    return good && scene->total && scene->held && scene->limit && scene->past &&
+           scene->moment_changes && scene->moment_ns && scene->notes && pass->emitted;
 }
 
 bool scene_read(struct scene *scene, const struct report_source *source, size_t blocks,
@@ -333,7 +350,7 @@ bool scene_read(struct scene *scene, const struct report_source *source, size_t 
     memset(scene, 0, sizeof *scene);
     scene->kept_max = blocks > 0 && blocks < SCENE_BLOCKS ? blocks : SCENE_BLOCKS;
     struct pass *pass = calloc(2, sizeof *pass);
-    bool good = pass != NULL && groups_begin(scene);
+    bool good = pass != NULL;
     scene->problem = good ? NULL : "out of host memory";
     if (good) {
         pass[0].scene = pass[1].scene = scene;
@@ -372,10 +389,10 @@ void scene_free(struct scene *scene) {
     free(scene->total);
     free(scene->held);
     free(scene->limit);
+    free(scene->past);
     free(scene->ranges.all);
     free(scene->kept);
-    free(scene->grid_count);
-    free(scene->grid_cover);
+    free(scene->grid);
     notes_free(scene);
     memset(scene, 0, sizeof *scene);
 }

@@ -14,9 +14,8 @@ enum { GRID_WIDTH = SCENE_GRID_TIMES + 1, GRID_HEIGHT = SCENE_GRID_PLACES + 1 };
 
 bool blocks_begin(struct scene *scene) {
     scene->kept = malloc(scene->kept_max * sizeof *scene->kept);
-    scene->grid_count = calloc((size_t)GRID_WIDTH * GRID_HEIGHT, sizeof(double));
-    scene->grid_cover = calloc((size_t)GRID_WIDTH * GRID_HEIGHT, sizeof(double));
-    return scene->kept != NULL && scene->grid_count != NULL && scene->grid_cover != NULL;
+    scene->grid = calloc((size_t)GRID_WIDTH * GRID_HEIGHT, sizeof(double));
+    return scene->kept != NULL && scene->grid != NULL;
 }
 
 /* --------------------------------------------------------------------- grid */
@@ -39,18 +38,17 @@ static double part(double of, double whole) {
 }
 
 static void grid_add(struct scene *scene, const struct scene_block *block) {
-    uint64_t end_ns = block->end_ns < scene->end_ns ? block->end_ns : scene->end_ns;
-    double span = (double)(scene->end_ns - scene->begin_ns) + 1;
+    double from = scene_at(scene, block->begin_ns, block->begin_step);
+    double to = scene_at(scene, block->end_ns, block->end_step);
     double all = (double)scene->ranges.bytes;
-    uint32_t x = cell_of((double)(block->begin_ns - scene->begin_ns), span, SCENE_GRID_TIMES);
-    uint32_t x_end = cell_of((double)(end_ns - scene->begin_ns), span, SCENE_GRID_TIMES) + 1;
+    uint32_t x = cell_of(from, 1, SCENE_GRID_TIMES);
+    uint32_t x_end = cell_of(to, 1, SCENE_GRID_TIMES) + 1;
     uint32_t y = cell_of((double)block->place, all, SCENE_GRID_PLACES);
     double last = (double)block->place + (double)block->bytes - 1;
     uint32_t y_end = cell_of(last, all, SCENE_GRID_PLACES) + 1;
-    double cover = part((double)(end_ns - block->begin_ns), span / SCENE_GRID_TIMES) *
+    double cover = part(to - from, 1.0 / SCENE_GRID_TIMES) *
                    part((double)block->bytes, all / SCENE_GRID_PLACES);
-    grid_change(scene->grid_count, x, x_end, y, y_end, 1);
-    grid_change(scene->grid_cover, x, x_end, y, y_end, cover);
+    grid_change(scene->grid, x, x_end, y, y_end, cover);
     scene->merged++;
 }
 
@@ -109,11 +107,13 @@ static int block_order(const void *a, const void *b) {
     if (one->begin_ns != other->begin_ns) {
         return one->begin_ns < other->begin_ns ? -1 : 1;
     }
+    if (one->begin_step != other->begin_step) {
+        return one->begin_step < other->begin_step ? -1 : 1;
+    }
     return one->place < other->place ? -1 : one->place > other->place;
 }
 
 void blocks_finish(struct scene *scene) {
     qsort(scene->kept, scene->kept_count, sizeof *scene->kept, block_order);
-    grid_sum(scene->grid_count);
-    grid_sum(scene->grid_cover);
+    grid_sum(scene->grid);
 }

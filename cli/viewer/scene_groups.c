@@ -39,9 +39,17 @@ static bool group_add(struct scene_grouped *grouped, const char *name, size_t by
     return true;
 }
 
+/* What queue 0 is: no queue in the library's own traces, the default stream of CUDA's. CSV has
+   numbers of its own, of which only the order is known. */
+static const char *stream_zero(enum event_format format) {
+    return format == FORMAT_CSV                                    ? "stream 1"
+           : format == FORMAT_RECORDING || format == FORMAT_CHROME ? "no stream"
+                                                                   : "default stream";
+}
+
 /* Group 0 of tags, sites and streams is what has none; each size class is a group. */
-bool groups_begin(struct scene *scene) {
-    static const char *const none[] = {"no tag", "no stack", "no stream"};
+bool groups_begin(struct scene *scene, enum event_format format) {
+    const char *const none[] = {"no tag", "no stack", stream_zero(format)};
     uint32_t group;
     for (int i = 0; i < SCENE_SIZES; i++) {
         struct scene_grouped *grouped = &scene->grouped[i];
@@ -167,7 +175,8 @@ bool groups_note(struct scene *scene, struct report_input *input, const struct r
     }
     if (event->queue > 0 && streams->count < STREAMS_MAX && stream_find(scene, event->queue) == 0) {
         char name[32];
-        int bytes = snprintf(name, sizeof name, "stream %zu", streams->count);
+        size_t number = streams->count + (input->format == FORMAT_CSV);
+        int bytes = snprintf(name, sizeof name, "stream %zu", number);
         if (!group_add(streams, name, (size_t)bytes, event->queue, &group)) {
             return false;
         }
@@ -240,8 +249,6 @@ static void stacks_keep(struct scene *scene) {
         scene->stack_of[stacks[i].number] = i < kept ? (uint32_t)i : 0;
         if (i >= kept) {
             stacks[0].left += stacks[i].left;
-            stacks[0].blocks += stacks[i].blocks;
-            stacks[0].bytes += stacks[i].bytes;
         }
     }
     scene->stack_count = kept;
@@ -252,7 +259,7 @@ bool groups_rank(struct scene *scene) {
         struct scene_grouped *grouped = &scene->grouped[i];
         columns_give(grouped);
         for (uint32_t column = 0; column < grouped->column_count; column++) {
-            grouped->bins[column] = calloc(SCENE_BINS, sizeof(float));
+            grouped->bins[column] = calloc(SCENE_BINS + 1, sizeof(float));
             if (grouped->bins[column] == NULL) {
                 return false;
             }

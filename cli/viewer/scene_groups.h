@@ -9,7 +9,7 @@
 #include "scene.h"
 
 /* False: no memory. */
-bool groups_begin(struct scene *scene);
+bool groups_begin(struct scene *scene, enum event_format format);
 
 /* Before an event is used: its tag, site, stream and stack have groups. False: no memory. */
 bool groups_note(struct scene *scene, struct report_input *input, const struct recorded *event);

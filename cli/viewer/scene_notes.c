@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scene_notes.c: see scene_notes.h. */
 #include "scene_notes.h"
-#include "scene_groups.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +33,9 @@ static struct scene_refusal *refusal_make(const struct scene *scene, const struc
     refusal->live = scene->live;
     refusal->held = held;
     refusal->device_free = event->held;
-    refusal->stack = groups_stack(scene, event->stack);
+    refusal->stack = event->stack;
+    memcpy(refusal->tag, event->tag, strnlen(event->tag, sizeof refusal->tag - 1));
+    memcpy(refusal->pool, event->pool_name, strnlen(event->pool_name, sizeof refusal->pool - 1));
     for (uint32_t i = 0; i < tags->column_count; i++) {
         refusal->tags[i] = tags->columns[i].live;
     }
@@ -50,7 +51,7 @@ static struct scene_refusal *refusal_make(const struct scene *scene, const struc
     return refusal;
 }
 
-bool notes_add(struct scene *scene, const struct recorded *event, double held) {
+bool notes_add(struct scene *scene, const struct recorded *event, uint64_t step, double held) {
     if (scene->note_count == SCENE_NOTES_MAX) {
         scene->notes_left_out++;
         return true;
@@ -58,6 +59,7 @@ bool notes_add(struct scene *scene, const struct recorded *event, double held) {
     bool refused = event->kind == RECORDED_REFUSE;
     struct scene_note *note = &scene->notes[scene->note_count++];
     *note = (struct scene_note){.time_ns = event->time_ns,
+                                .step = step,
                                 .bytes = event->bytes,
                                 .status = refused ? event->status : 0,
                                 .refusal = refused ? refusal_make(scene, event, held) : NULL};

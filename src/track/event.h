@@ -31,7 +31,7 @@ enum vr_event_kind {
     VR_EVENT_RESIZE = 5,   /* in place; `before` is the old size */
     VR_EVENT_REFUSED = 6,  /* no block: status says why; id and addr are 0 */
     VR_EVENT_TRANSFER = 7, /* of no pool: a copy ended; see below */
-    VR_EVENT_REPORT = 8    /* `report`; the refusal follows, unless a retry succeeds */
+    VR_EVENT_REPORT = 8    /* `report`, `stack`; the refusal follows, unless a retry succeeds */
 };
 
 struct vr_event {

@@ -10,9 +10,9 @@
 
 enum {
     VR_TRACE_REPORT_NUMBERS = 17,
-    /* Texts, numbers, and the counts of two lists. */
+    /* Texts, numbers, the counts of two lists, and the number of a stack behind it. */
     VR_TRACE_REPORT_MAX =
-        (VR_TRACE_REPORT_NUMBERS + 2 + 4 * VRAM_LADDER_ROOM + 3 * VRAM_OOM_LIST_MAX + 2) *
+        (VR_TRACE_REPORT_NUMBERS + 3 + 4 * VRAM_LADDER_ROOM + 3 * VRAM_OOM_LIST_MAX + 2) *
             VR_TRACE_NUMBER_MAX +
         VRAM_OOM_LIST_MAX * VRAM_OOM_NAME_MAX + 2 * VR_TRACE_TEXT_MAX
 };

@@ -138,7 +138,7 @@ static struct vr_trace_mention mention_of(const struct vr_event *event) {
         .queue = is_of_pool(event) ? 0 : event->queue,
         .tag = alloc || refused ? event->tag : NULL,
         .name = alloc ? event->name : NULL,
-        .stack = alloc ? event->stack : 0,
+        .stack = alloc || event->kind == VR_EVENT_REPORT ? event->stack : 0,
     };
 }
 
@@ -198,11 +198,12 @@ static void write_transfer(struct vr_trace_writer *writer, struct vr_trace_shard
     vr_trace_shard_commit(shard, VR_RECORD_TRANSFER, at);
 }
 
-/* A reader may skip this record too. A program that is refused over and over gets REPORTS_AT_ONCE
+/* A reader may skip this record too; the stack that it speaks of is defined in front of it, as that
+   of any event. A program that is refused over and over gets REPORTS_AT_ONCE
    reports for each shard, and then one in ten milliseconds: a report is much larger than an
    event. */
 static void write_report(struct vr_trace_writer *writer, struct vr_trace_shard *shard,
-                         const struct vram_oom_report *report) {
+                         const struct vr_event *event) {
     uint8_t body[VR_TRACE_REPORT_MAX];
     uint64_t now = shard_now(writer, shard);
     bool fresh;
@@ -210,12 +211,22 @@ static void write_report(struct vr_trace_writer *writer, struct vr_trace_shard *
     if (shard->report_due > now + (REPORTS_AT_ONCE - 1) * period) {
         return;
     }
-    size_t bytes = (size_t)(vr_trace_report_put(body, report) - body);
-    _Static_assert(VR_TRACE_REPORT_MAX + VR_TRACE_NUMBER_MAX + 1 <= VR_TRACE_RESERVE_MAX,
-                   "a fresh chunk has enough space");
-    if (!vr_trace_shard_reserve(&writer->shards, shard, (uint32_t)bytes + 1 + VR_TRACE_NUMBER_MAX,
-                                &fresh)) {
+    struct vr_trace_refs refs;
+    struct vr_trace_mention about = {.stack = event->stack};
+    uint32_t names = vr_trace_names_refer(&writer->names, shard, &about, &refs);
+    uint8_t *end = vr_trace_report_put(body, event->report);
+    size_t bytes = (size_t)(vr_trace_number(end, refs.of[VR_REF_STACK]) - body);
+    _Static_assert(VR_TRACE_REPORT_MAX + VR_TRACE_EVENT_MAX +
+                           (VR_TRACE_FRAMES_MAX + 1) *
+                               (VR_TRACE_TEXT_MAX + 5 * VR_TRACE_NUMBER_MAX) <=
+                       VR_TRACE_RESERVE_MAX,
+                   "a fresh chunk has enough space, for the frames too");
+    if (!vr_trace_shard_reserve(&writer->shards, shard,
+                                names + (uint32_t)bytes + 1 + VR_TRACE_NUMBER_MAX, &fresh)) {
         return;
+    }
+    if (fresh || names > VR_TRACE_EVENT_MAX) {
+        vr_trace_names_define(&writer->names, shard, &refs);
     }
     shard->report_due = (shard->report_due > now ? shard->report_due : now) + period;
     uint8_t *at = vr_trace_number(vr_trace_shard_at(shard) + 1, bytes);
@@ -230,7 +241,7 @@ static struct vr_trace_shard *writer_enter(struct vr_trace_writer *writer) {
 }
 
 void vr_trace_write_event(struct vr_trace_writer *writer, const struct vr_event *event) {
-    if (event->kind == VR_EVENT_ALLOC && event->stack &&
+    if ((event->kind == VR_EVENT_ALLOC || event->kind == VR_EVENT_REPORT) && event->stack &&
         writer->process == vr_os_process_generation()) {
         vr_trace_names_stack(&writer->names, event->stack);
     }
@@ -241,7 +252,7 @@ void vr_trace_write_event(struct vr_trace_writer *writer, const struct vr_event 
     if (event->kind == VR_EVENT_TRANSFER) {
         write_transfer(writer, shard, event);
     } else if (event->kind == VR_EVENT_REPORT) {
-        write_report(writer, shard, event->report);
+        write_report(writer, shard, event);
     } else {
         write_event(writer, shard, event);
     }

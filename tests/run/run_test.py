@@ -17,6 +17,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "viewer"))
+import page_data  # noqa: E402
+
 try:
     import jsonschema
 except ImportError:
@@ -111,6 +114,14 @@ def test_limit(folder):
     document = report("--limit", "8M", "-o", f"{folder}/limit.vrt", "--", FOUND, "use", "limit")
     assert document["limit_bytes"] == 8 * MIB and one(document)["limit_refusals"] == 3, document
     assert one(document)["devices"][0]["counted_peak_bytes"] <= 8 * MIB, document
+    subprocess.run([VRAM, "report", f"{folder}/limit.vrt", "--html", f"{folder}/limit.html"], check=True)
+    with open(f"{folder}/limit.html", encoding="utf-8") as page:
+        notes = page_data.read(page.read())[0]["notes"]
+    refused = notes[0]["refusal"]
+    assert len(notes) == 3 and refused["report"]["limit"] == 8 * MIB, notes
+    assert "the limit of 8.00 MiB (vram run --limit) is reached" in refused["report"]["summary"], refused
+    assert any("run_program" in frame for frame in refused["frames"]), refused
+    assert refused["pool"].startswith("cuda:0") and refused["tag"].startswith("run_program"), refused
     vram("-q", "--limit", "8M", "--tree", "-o", f"{folder}/tree.vrt", "--", FOUND, "tree")
     vram("--tree", "--", FOUND, code=2)
     vram("--limit", "much", "--", FOUND, code=2)

@@ -139,8 +139,7 @@ static void blocks_have_an_order(void **state) {
         assert_true(few.kept[i - 1].place <= few.kept[i].place);
     }
     free(few.kept);
-    free(few.grid_count);
-    free(few.grid_cover);
+    free(few.grid);
 }
 
 /* ------------------------------------------------------------------------ payload */
@@ -268,11 +267,11 @@ static void scenes_are_bounded(void **state) {
     assert_int_equal(scene.notes_left_out, 5);
     uint64_t bytes = 0;
     for (size_t i = 0; i < scene.stack_count; i++) {
-        bytes += scene.stacks[i].bytes;
+        bytes += scene.stacks[i].left;
     }
     uint64_t all = 0;
     for (size_t i = 0; i < scene.grouped[SCENE_SITES].count; i++) {
-        all += scene.grouped[SCENE_SITES].groups[i].bytes;
+        all += scene.grouped[SCENE_SITES].groups[i].left;
     }
     assert_int_equal(bytes, all); /* nothing is lost */
     page_of_scene(NULL, 0);

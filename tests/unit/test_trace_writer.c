@@ -31,7 +31,7 @@ static void describe(uint64_t frame, char *text, size_t bytes) {
     snprintf(text, bytes, "program`function_%u", (unsigned)frame);
 }
 
-static void write_report(struct vr_trace_writer *writer, uint64_t asked) {
+static void write_report(struct vr_trace_writer *writer, uint64_t asked, uint32_t stack) {
     struct vram_oom_report report = {
         .size = sizeof report,
         .cause = VRAM_OOM_FRAGMENTED,
@@ -47,7 +47,7 @@ static void write_report(struct vr_trace_writer *writer, uint64_t asked) {
         .holders = {{"model/<b>", 4096, 3}},
         .summary = "no memory"};
     struct vr_event event = {
-        .kind = VR_EVENT_REPORT, .pool = 0x106, .device = 0x102, .report = &report};
+        .kind = VR_EVENT_REPORT, .pool = 0x106, .device = 0x102, .stack = stack, .report = &report};
     memset(report.advice, 'x', sizeof report.advice - 1);
     vr_trace_write_event(writer, &event);
 }
@@ -78,8 +78,8 @@ static void write_small(uint64_t ring_bytes) {
     struct vr_event refused = event_of(VR_EVENT_REFUSED, 0, UINT64_C(1) << 40);
     refused.status = VRAM_ERR_DEVICE_MEMORY;
     clock_ns = 2600;
-    write_report(writer, 7); /* of a request that a retry served */
-    write_report(writer, refused.bytes);
+    write_report(writer, 7, 0);             /* of a request that a retry served */
+    write_report(writer, refused.bytes, 9); /* a stack that no allocation has */
     vr_trace_write_event(writer, &refused);
     clock_ns = 3000;
     vr_trace_write_sample(writer, &(struct vr_trace_sample){.pool = 0x106,
@@ -151,7 +151,7 @@ static void reports_have_a_rate(void **state) {
     for (unsigned i = 0; i < 200; i++) {
         struct vr_event refused = event_of(VR_EVENT_REFUSED, 0, 1 + i);
         refused.status = VRAM_ERR_DEVICE_MEMORY;
-        write_report(writer, 1 + i);
+        write_report(writer, 1 + i, 0);
         vr_trace_write_event(writer, &refused);
         clock_ns += i >= 100 ? 1000000 : 0; /* for the second hundred, a millisecond each */
     }
@@ -210,6 +210,7 @@ static void each_is_as_written(const struct recording *recording, const struct r
         assert_int_equal(event->status, VRAM_ERR_DEVICE_MEMORY);
         assert_int_equal(event->bytes, UINT64_C(1) << 40);
         report_is_as_written(event->report);
+        assert_string_equal(recording_frame(recording, event->stack, 0), "program`function_144");
         break;
     case 5:
         assert_int_equal(event->sample.reserved, 2 << 20);

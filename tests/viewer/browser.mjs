@@ -2,6 +2,7 @@
 // browser.mjs CHROMIUM FOLDER [--frames NAME]: opens the pages in FOLDER and uses them as a reader would. Exit code 1 and
 // a line for each thing that is not as it should be. --frames measures one page alone.
 import { chromium } from "playwright-core";
+import { reading } from "./browser_reading.mjs";
 import { hostileViews, policies, refusals, several } from "./browser_views.mjs";
 
 const [executablePath, folder] = process.argv.slice(2);
@@ -18,6 +19,20 @@ function expect(good, what) {
 async function open(name, options = {}) {
   const page = await browser.newPage({ viewport: { width: 1600, height: 1000 }, ...options });
   const errors = [];
+  await page.addInitScript(() => { // a text in a canvas can be read only while it is drawn
+    const { clearRect, fillText } = CanvasRenderingContext2D.prototype;
+    window.drawn = new Map();
+    CanvasRenderingContext2D.prototype.clearRect = function (...box) {
+      window.drawn.set(this.canvas.id, []);
+      clearRect.apply(this, box);
+    };
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...more) {
+      const { width } = this.measureText(text);
+      const left = x - (this.textAlign === "right" ? width : this.textAlign === "center" ? width / 2 : 0);
+      window.drawn.get(this.canvas.id)?.push({ text, y, left, right: left + width, width: this.canvas.clientWidth });
+      fillText.call(this, text, x, y, ...more);
+    };
+  });
   page.on("pageerror", (error) => errors.push(error.message));
   page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
   page.on("request", (request) => !/^(file|data|blob):/.test(request.url()) && errors.push(request.url()));
@@ -156,6 +171,7 @@ if (process.argv.includes("--frames")) {
   await policies(use);
   await refusals(use);
   await hostileViews(use);
+  await reading(use);
   expect((await frames("million")) < 12, "panning the timeline leaves time for 60 frames a second");
   expect((await frames("million", "addresses")) < 12, "and so does panning the map");
 }

@@ -52,6 +52,59 @@ class Page(unittest.TestCase):
         self.assertEqual(self.meta["begin"] + self.meta["peak_time"], self.report["peak"]["time_ns"])
         self.assertEqual(max(self.arrays["total"]), float(self.meta["peak_bytes"]))
 
+    def page_of_csv(self, lines):
+        trace = os.path.join(self.folder.name, "made.csv")
+        with open(trace, "w", encoding="utf-8") as file:
+            file.write("op,id,bytes,stream,t_us\n" + "".join(line + "\n" for line in lines))
+        return page_data.read(self.page(trace))
+
+    def page_of_snapshot(self, entries):
+        trace = os.path.join(self.folder.name, "made.pickle")
+        with open(trace, "wb") as file:
+            pickle.dump({"segments": [], "device_traces": [entries]}, file, protocol=4)
+        return page_data.read(self.page(trace))
+
+    def test_events_have_a_width_that_their_time_has_not(self):
+        """A peak of three microseconds in a second, made of half of the events."""
+        lines = [f"a,{i},1000,1,{i * 5000}" for i in range(100)]
+        lines += [f"a,{i},100000,1,{500000 + i % 3}" for i in range(100, 150)] + [f"f,{i},,1,500003" for i in range(100, 150)]
+        meta, arrays = self.page_of_csv([*lines, "f,1,,1,1000000"])
+        bins, step = meta["bins"], 0
+        events = [(step := step + part) / meta["past_parts"] for part in arrays["past"]]
+        times = [2 * i / bins - part for i, part in enumerate(events)]
+        self.assertEqual((meta["steps"], events[0], events[-1]), (201, 0, 1))
+        for axis in (events, times):
+            self.assertGreater(min(b - a for a, b in zip(axis, axis[1:])), -2 / meta["past_parts"])
+            self.assertLess(max(b - a for a, b in zip(axis, axis[1:])), 2.1 / bins)
+        high = [i for i in range(bins) if arrays["total"][i] > meta["peak_bytes"] / 10]
+        self.assertAlmostEqual(sum(events[i + 1] - events[i] for i in high), 0.47, delta=0.02)
+        self.assertLess(sum(times[i + 1] - times[i] for i in high), 0.001)
+        at = (meta["peak_time"] / (meta["span"] + 1) + meta["peak_step"] / (meta["steps"] + 1)) / 2
+        self.assertEqual(arrays["total"][int(at * bins)], meta["peak_bytes"])
+
+    def test_end_is_what_was_never_freed(self):
+        """More events in the last part of the trace than it can show one by one."""
+        lines = [f"{op},{i},4096,1,{10 + i}" for i in range(20000) for op in "af"]
+        meta, arrays = self.page_of_csv(["a,99999,1024,1,0", *lines])
+        sizes = meta["groupings"][3]
+        left = {sizes["columns"][i]: arrays[f"size.{i}"][meta["bins"]] for i in range(1, len(sizes["columns"]))}
+        self.assertEqual(left, {"1 KiB and more": 1024, "4 KiB and more": 0})
+        self.assertEqual(arrays["total"][meta["bins"]], 1024)
+
+    def test_streams_have_their_names(self):
+        entries = [{"action": "alloc", "addr": 4096 * (i + 1), "size": 4096, "stream": i * 0x5500, "time_us": i, "frames": []}
+                   for i in range(2)]
+        for made, names in ((self.page_of_snapshot(entries), {"default stream", "stream 1"}),
+                            (self.page_of_csv(["a,1,4,7,0", "a,2,4,9,0"]), {"stream 1", "stream 2"})):
+            self.assertEqual({row["name"] for row in made[0]["groupings"][2]["rows"]}, names)
+
+    def test_names_do_not_say_where_packages_lie(self):
+        frames = [{"name": "forward", "filename": "/v/lib/python3.11/site-packages/torch/nn/linear.py", "line": 7},
+                  {"name": "step", "filename": "train.py", "line": 9}]
+        meta = self.page_of_snapshot([{"action": "alloc", "addr": 4096, "size": 512, "stream": 0, "time_us": 1,
+                                       "frames": frames}])[0]
+        self.assertEqual(meta["groupings"][1]["rows"][0]["name"], "forward (torch/nn/linear.py:7), from step (train.py:9)")
+
     def test_columns_add_up(self):
         for grouping in self.meta["groupings"]:
             columns = [self.arrays[f"{grouping['name']}.{i}"] for i in range(len(grouping["columns"]))]
@@ -103,6 +156,8 @@ class Page(unittest.TestCase):
             self.assertEqual(refusal["live"], weights + losses * MIB)
             self.assertEqual(sum(refusal["tags"]), refusal["live"])
             self.assertEqual(sum(stack["bytes"] for stack in refusal["stacks"]), refusal["live"])
+            self.assertEqual(refusal["pool"], "training")
+            self.assertRegex(" < ".join(refusal["frames"]), "refuse.* < main")
             report = refusal["report"]
             self.assertEqual(report["limit"], 700 * MIB)
             self.assertEqual({holder["tag"]: holder["bytes"] for holder in report["holders"]},
@@ -117,15 +172,16 @@ class Page(unittest.TestCase):
         frames = [{"name": "step", "filename": "train.py", "line": 7}]
         entries = [{"action": "alloc", "addr": 4096 * (i + 1), "size": 4096, "stream": 0, "time_us": 10 + i,
                     "frames": frames} for i in range(5)]
-        entries.append({"action": "oom", "size": 1 << 30, "stream": 0, "time_us": 20, "frames": frames,
-                        "device_free": 12345})
-        trace = os.path.join(self.folder.name, "oom.pickle")
-        with open(trace, "wb") as file:
-            pickle.dump({"segments": [], "device_traces": [entries]}, file, protocol=4)
-        meta = page_data.read(self.page(trace))[0]
+        entries += [{"action": action, "addr": 1 << 30, "size": 8, "stream": 0, "time_us": 15,
+                     "frames": [{"name": f"f{i}", "filename": "all.py", "line": i}]}
+                    for i in range(1100) for action in ("alloc", "free_requested", "free_completed")]
+        entries.append({"action": "oom", "size": 1 << 30, "stream": 0, "time_us": 20, "device_free": 12345,
+                        "frames": [{"name": "asks", "filename": "train.py", "line": 8}]})
+        meta = self.page_of_snapshot(entries)[0]
         refusal = meta["notes"][0]["refusal"]
         self.assertEqual((refusal["live"], refusal["device_free"]), (5 * 4096, 12345))
-        self.assertIn("step", meta["stacks"][refusal["stack"]]["frames"][0])
+        self.assertEqual(refusal["frames"], ["asks (train.py:8)"])  # although 1,000 other stacks had more
+        self.assertEqual(refusal["pool"], "GPU 0")
         self.assertNotIn("report", refusal)
 
     def test_several_traces_are_in_one_page(self):

@@ -65,6 +65,14 @@ __attribute__((noinline)) static void keep_loss(void) {
     losses += last_loss == 0;         /* no tail call, so that the stack has this function */
 }
 
+__attribute__((noinline)) static void refuse(uint64_t bytes) {
+    vram_addr refused;
+    if (vram_alloc(pool, bytes, queues[0], &refused) == VRAM_OK) {
+        fprintf(stderr, "a large request was not refused\n");
+        exit(1);
+    }
+}
+
 int main(int count, char **words) {
     vram_context_options options = {.size = sizeof options, .backends = "sim", .sim = "memory=2G"};
     vram_limits limits = {
@@ -72,7 +80,7 @@ int main(int count, char **words) {
     vram_pool_options tracked = {.size = sizeof tracked, .name = "training", .limits = &limits};
     int steps = count > 1 ? atoi(words[1]) : 40;
     vram_device *device;
-    vram_addr activations[LAYERS], refused;
+    vram_addr activations[LAYERS];
 
     must(vram_context_create(&options, &context));
     must(vram_device_open(context, 0, &device));
@@ -86,9 +94,8 @@ int main(int count, char **words) {
         keep_loss();
         backward(activations);
         uint64_t large = step == steps / 2 ? 900 * MIB : step == steps / 3 ? 600 * MIB : 0;
-        if (large > 0 && vram_alloc(pool, large, queues[0], &refused) == VRAM_OK) {
-            fprintf(stderr, "a large request was not refused\n");
-            return 1;
+        if (large > 0) {
+            refuse(large);
         }
     }
     vram_context_destroy(context);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page shows: the JSON and the arrays that cli/viewer/page.c wrote into it.
 
+import { Axis } from "./axis";
+
 export interface Group {
   group: number;
   name: string;
@@ -19,10 +21,7 @@ export interface Grouping {
 
 export interface Stack {
   site: number; // group
-  peak: number;
   left: number;
-  blocks: number;
-  bytes: number;
   frames: string[]; // the innermost first
 }
 
@@ -61,7 +60,9 @@ export interface Refusal {
   live: number;
   held: number | null;
   device_free: number; // 0: not known
-  stack: number; // of the request; 0: not known
+  tag: string; // of the request, as its pool and frames; "" and none: not known
+  pool: string;
+  frames: string[];
   tags: number[]; // live bytes by column
   stacks: { stack: number; bytes: number }[]; // those with most
   report?: RefusalReport;
@@ -69,6 +70,7 @@ export interface Refusal {
 
 export interface Note {
   time: number;
+  step: number;
   bytes: number;
   status: string | null;
   text: string;
@@ -92,6 +94,7 @@ export interface Advice {
 
 export interface Report {
   file: string;
+  format: string;
   story: string[];
   end: string;
   lost_events: number;
@@ -121,6 +124,9 @@ export interface Meta {
   span: number; // ns
   peak_bytes: number;
   peak_time: number; // ns from the begin
+  peak_step: number;
+  steps: number; // events that change what is live
+  past_parts: number;
   blocks: number;
   addressed: number;
   kept: number;
@@ -155,6 +161,7 @@ export function mostIn(values: Numbers): number {
 
 export interface Scene {
   meta: Meta;
+  axis: Axis;
   array(name: string): Numbers;
 }
 
@@ -192,14 +199,12 @@ export async function sceneRead(text: string): Promise<Scene> {
     arrays.set(entry.name, makers[entry.type](buffer, at, entry.count));
     at += Math.ceil((entry.count * (entry.type === "f64" ? 8 : 4)) / 8) * 8;
   }
-  return {
-    meta,
-    array(name: string): Numbers {
-      const found = arrays.get(name);
-      if (!found) {
-        throw new Error(`the page has no array ${name}`);
-      }
-      return found;
-    },
+  const array = (name: string): Numbers => {
+    const found = arrays.get(name);
+    if (!found) {
+      throw new Error(`the page has no array ${name}`);
+    }
+    return found;
   };
+  return { meta, axis: new Axis(meta, array("past")), array };
 }

@@ -2,7 +2,8 @@
 // What one moment has more or less than another, of the same trace or of two, by source line.
 
 import { byId, make } from "./dom";
-import { bytesText, countText, timeText } from "./format";
+import { bytesText, countText } from "./format";
+import { nameCell } from "./groups";
 import { bysOf, byText, holdingsAt, type By, type Trace } from "./holdings";
 
 type When = "moment" | "other" | "peak" | "end";
@@ -28,8 +29,10 @@ export class Difference {
   private readonly before: Side;
   private readonly by = byId<HTMLSelectElement>("difference-by");
   private drawn = "";
+  current: Trace; // that is shown: names isolate in it
 
   constructor(private readonly traces: Trace[]) {
+    this.current = traces[0];
     this.now = this.side("now", 0, traces.length > 1 ? "peak" : "moment");
     this.before = this.side("before", Math.min(1, traces.length - 1), traces.length > 1 ? "peak" : "end");
     this.by.replaceChildren(...bysOf(traces).map((by) => option(by, `by ${byText[by]}`)));
@@ -64,36 +67,39 @@ export class Difference {
 
   private chosen(side: Side): { trace: Trace; moment: number } | null {
     const trace = this.traces[Number(side.trace.value)];
-    const { meta } = trace.scene;
+    const { meta, axis } = trace.scene;
     const { view } = trace.shown;
     const parts: Record<When, number | null> = {
-      moment: view.moment, other: view.other, peak: meta.peak_time / Math.max(1, meta.span), end: 2,
+      moment: view.moment, other: view.other, peak: axis.at(meta.peak_time, meta.peak_step), end: 2,
     };
     const part = parts[side.when.value as When];
-    return part === null ? null : { trace, moment: part > 1 ? trace.moments.last : trace.moments.nearest(part) };
+    return part === null ? null : { trace, moment: part > 1 ? trace.moments.last : trace.moments.of(part) };
   }
 
   draw(): void {
     const now = this.chosen(this.now);
     const before = this.chosen(this.before);
     const by = this.by.value as By;
-    const key = by + [now, before].map((one) => one && `${this.traces.indexOf(one.trace)} ${one.moment}`).join(", ");
+    const key = by + [now, before].map((one) => one &&
+      `${this.traces.indexOf(one.trace)} ${one.moment} ${one.trace.shown.view.kind}`).join(", ");
     if (key === this.drawn) {
       return;
     }
     this.drawn = key;
+    byId("difference-table").hidden = !now || !before;
     if (!now || !before) {
-      byId("difference-title").textContent = "Choose a second moment: click on the timeline with the shift key";
-      byId("difference-body").replaceChildren();
+      byId("difference-title").textContent = `Difference by ${byText[by]}`;
+      byId("difference-note").textContent =
+        "Choose a second moment: on the timeline, a click with the shift key, or shift and Enter.";
       return;
     }
     this.title(now, before, by);
-    this.rows(holdingsAt(now.trace, now.moment, by), holdingsAt(before.trace, before.moment, by));
+    this.rows(by, holdingsAt(now.trace, now.moment, by), holdingsAt(before.trace, before.moment, by));
   }
 
   private title(now: { trace: Trace; moment: number }, before: { trace: Trace; moment: number }, by: By): void {
     const words = ({ trace, moment }: { trace: Trace; moment: number }) => {
-      const time = timeText(trace.scene.meta.begin + trace.moments.timeOf(moment));
+      const time = trace.moments.nameOf(moment, trace.shown.view.kind);
       return this.traces.length > 1 ? `${trace.name} at ${time}` : time;
     };
     byId("difference-title").textContent = `Difference by ${byText[by]}: ${words(now)} against ${words(before)}`;
@@ -101,7 +107,7 @@ export class Difference {
     byId("difference-before").textContent = words(before);
   }
 
-  private rows(now: Map<string, number>, before: Map<string, number>): void {
+  private rows(by: By, now: Map<string, number>, before: Map<string, number>): void {
     const names = new Set([...now.keys(), ...before.keys()]);
     const rows = [...names].map((name) => ({ name, now: now.get(name) ?? 0, before: before.get(name) ?? 0 }))
       .sort((a, b) => Math.abs(b.now - b.before) - Math.abs(a.now - a.before));
@@ -112,7 +118,7 @@ export class Difference {
       const made = make("tr", "", className);
       const sign = make("td", `${change > 0 ? "+" : ""}${change === 0 ? "0" : bytesText(change)}`,
                         `figure ${change > 0 ? "more" : change < 0 ? "less" : ""}`);
-      made.append(make("td", row.name), make("td", bytesText(row.before), "figure"),
+      made.append(nameCell(this.current.scene, this.current.shown, by, row.name), make("td", bytesText(row.before), "figure"),
                   make("td", bytesText(row.now), "figure"), sign);
       return made;
     };

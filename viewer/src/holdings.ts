@@ -61,9 +61,8 @@ export function holdingsAt({ scene, moments }: Trace, moment: number, by: By): M
     });
     return found;
   }
-  const { meta } = scene;
-  const bin = Math.min(meta.bins - 1, Math.floor((moments.timeOf(moment) / (meta.span + 1)) * meta.bins));
-  const columns = meta.groupings.find((one) => one.name === by)?.columns ?? [];
+  const bin = moments.binOf(moment);
+  const columns = scene.meta.groupings.find((one) => one.name === by)?.columns ?? [];
   columns.forEach((name, i) => add(found, i > 0 ? name : OTHERS, scene.array(`${by}.${i}`)[bin]));
   return found;
 }

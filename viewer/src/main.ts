@@ -6,6 +6,7 @@ import { scenesRead, type Scene } from "./data";
 import { Difference } from "./difference";
 import { byId, make } from "./dom";
 import { Flame } from "./flame";
+import { cellsPress } from "./groups";
 import type { Trace } from "./holdings";
 import { Moments } from "./moments";
 import { Overview } from "./overview";
@@ -22,24 +23,44 @@ let legendDrawn = "";
 // Only when it changes: new elements make the browser lay out the whole page again.
 function legendDraw(scene: Scene, shown: Shown): void {
   const theme = themeNow();
-  const key = `${shown.view.grouping} ${theme.dark}`;
+  const { kind, grouping, only } = shown.view;
+  const key = `${kind} ${grouping} ${only} ${theme.dark}`;
   if (key === legendDrawn) {
     return;
   }
   legendDrawn = key;
-  const grouping = scene.meta.groupings[shown.view.grouping];
-  byId("legend").replaceChildren(
-    ...grouping.columns.map((name, i) => {
-      const item = make("span", "", "legend-item");
-      const colour = make("span", "", "swatch");
-      colour.style.background = columnColour(i, theme);
-      item.append(colour, make("span", name));
-      return item;
-    }),
-  );
+  const { columns, rows } = scene.meta.groupings[grouping];
+  const named = rows.filter(({ column, group }) => column > 0 || group === only).sort((a, b) => a.column - b.column);
+  const legend = byId("legend");
+  const focused = [...legend.children].indexOf(document.activeElement as Element);
+  legend.replaceChildren(...named.map((row) => {
+    const item = make("button", row.name, "legend-item");
+    const colour = make("span", "", "swatch");
+    colour.style.background = columnColour(row.column, theme);
+    item.prepend(colour);
+    item.title = row.name;
+    item.setAttribute("aria-pressed", String(row.group === only));
+    item.addEventListener("click", () => shown.isolate(grouping, row.group));
+    return item;
+  }));
+  if (scene.array(`${scene.meta.groupings[grouping].name}.0`).some((bytes) => bytes > 0)) {
+    const rest = make("span", columns[0], "legend-item");
+    const colour = make("span", "", "swatch");
+    colour.style.background = columnColour(0, theme);
+    rest.prepend(colour);
+    legend.append(rest);
+  }
+  (legend.children[focused] as HTMLElement | undefined)?.focus();
   scene.meta.groupings.forEach((one, i) => {
-    byId(`by-${one.name}`).setAttribute("aria-pressed", String(i === shown.view.grouping));
+    byId(`by-${one.name}`).setAttribute("aria-pressed", String(i === grouping));
   });
+  const alone = rows.find(({ group }) => group === only);
+  const how = `Live memory over ${kind}`;
+  byId("timeline-title").textContent = alone ? `${how}: ${alone.name} alone` : how;
+  cellsPress(shown);
+  for (const one of ["time", "events"]) {
+    byId(`axis-${one}`).setAttribute("aria-pressed", String(one === kind));
+  }
 }
 
 // The first grouping that tells anything apart.
@@ -62,10 +83,19 @@ function traceShow(trace: Trace, chose: (compare: boolean) => void): void {
   storyTell(scene);
   scene.meta.groupings.forEach((grouping, i) => {
     byId(`by-${grouping.name}`).addEventListener("click", () => {
-      shown.view.grouping = i;
-      shown.changed();
+      shown.isolate(i, null);
     });
   });
+  for (const kind of ["time", "events"] as const) {
+    byId(`axis-${kind}`).addEventListener("click", () => {
+      const { axis } = scene;
+      const { begin, end, kind: before } = shown.view;
+      shown.view.kind = kind;
+      shown.range(axis.partOf(kind, axis.atOf(before, begin)), end < 1 ? axis.partOf(kind, axis.atOf(before, end)) : 1);
+    });
+  }
+  byId("zoom-all").addEventListener("click", () => shown.range(0, 1));
+  byId("zoom-peak").addEventListener("click", () => shown.range(...scene.axis.aroundPeak(shown.view.kind, scene.array("total"))));
   const refusals = new Refusals(scene, shown);
   new Timeline(scene, shown, { note: (note) => refusals.open(note), chose });
   new Policies(scene, shown);
@@ -93,7 +123,8 @@ async function start(): Promise<void> {
   const names = namesOf(scenes);
   const traces: Trace[] = scenes.map((scene, i) => ({
     scene, name: names[i], moments: new Moments(scene),
-    shown: new Shown(scene.meta.peak_time / Math.max(1, scene.meta.span), groupingFor(scene)),
+    shown: new Shown(scene.axis.at(scene.meta.peak_time, scene.meta.peak_step), groupingFor(scene),
+                     scene.axis.kindFor(scene.array("total"))),
   }));
   const difference = new Difference(traces);
   let overview: Overview | null = null;
@@ -105,6 +136,7 @@ async function start(): Promise<void> {
       }
       overview?.shown.changed();
     });
+    difference.current = traces[i];
     traces[i].shown.listen(() => difference.draw());
     overview?.list(i);
   };

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Live bytes by call stack at the stored moments.
 
+import type { AxisKind } from "./axis";
 import type { Numbers, Scene } from "./data";
+import { countText, timeText } from "./format";
 
 export class Moments {
   private readonly times: Numbers;
@@ -21,19 +23,26 @@ export class Moments {
     return this.scene.meta.moments;
   }
 
-  // In ns from the begin.
-  timeOf(moment: number): number {
-    return this.times[moment];
+  // The stored moment of a part of the trace: that with most live memory in it.
+  of(at: number): number {
+    return Math.min(this.last - 1, Math.floor(at * this.last));
   }
 
-  // The stored moment that is nearest to a part of the time.
-  nearest(part: number): number {
-    const time = part * this.scene.meta.span;
-    let best = 0;
-    for (let i = 0; i < this.scene.meta.moments; i++) {
-      if (Math.abs(this.times[i] - time) < Math.abs(this.times[best] - time)) {
-        best = i;
-      }
+  // When it was, exactly enough that another is called something else; by events its number too.
+  nameOf(moment: number, kind: AxisKind): string {
+    const { meta, axis } = this.scene;
+    const time = timeText(meta.begin + this.times[moment], meta.span / this.last, meta.begin + meta.span);
+    const event = axis.eventOf(this.binOf(moment));
+    return kind === "time" ? time : `event ${countText(event)} (${time})`;
+  }
+
+  // Its bin; the end has one of its own.
+  binOf(moment: number): number {
+    const { bins } = this.scene.meta;
+    const total = this.scene.array("total");
+    let best = Math.floor((moment / this.last) * bins);
+    for (let i = best + 1; moment < this.last && i < ((moment + 1) / this.last) * bins; i++) {
+      best = total[i] > total[best] ? i : best;
     }
     return best;
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // All traces of the page: a table to choose from, and their timelines above each other on one time axis.
 
+import { drawTicks } from "./axis";
 import { mostIn, type Numbers } from "./data";
 import { byId, make, prepare } from "./dom";
-import { bytesText, countText, ticks, timeText } from "./format";
+import { bytesText, countText, timeText } from "./format";
 import type { Trace } from "./holdings";
 import { columnColour, themeNow, type Theme } from "./theme";
 import { AXIS } from "./timeline";
@@ -120,13 +121,10 @@ export class Overview {
 
   // The bins of a row from one time to another; none outside of the trace.
   private bins(row: Row, from: number, to: number): [number, number] | null {
-    const { bins, span } = row.trace.scene.meta;
-    const first = ((from - row.offset) / (span + 1)) * bins;
-    const last = ((to - row.offset) / (span + 1)) * bins;
-    if (last < 0 || first >= bins) {
-      return null;
-    }
-    return [Math.max(0, Math.floor(first)), Math.min(bins - 1, Math.max(Math.floor(first), Math.ceil(last) - 1))];
+    const { meta, axis } = row.trace.scene;
+    const first = (from - row.offset) / (meta.span + 1);
+    const last = (to - row.offset) / (meta.span + 1);
+    return last < 0 || first >= 1 ? null : axis.bins(axis.atOf("time", Math.max(0, first)), axis.atOf("time", last));
   }
 
   private mostOf(row: Row, values: Numbers, x: number): number {
@@ -149,12 +147,8 @@ export class Overview {
     context.clearRect(0, 0, AXIS + this.width, height + BELOW);
     this.rows.forEach((row, i) => this.drawRow(context, theme, row, i));
     context.fillStyle = theme.text;
-    context.textAlign = "center";
-    context.textBaseline = "top";
     const { begin, end } = this.shown.view;
-    for (const time of ticks(begin * this.span, end * this.span, Math.max(2, this.width / 110), 10)) {
-      context.fillText(timeText(time), Math.min(AXIS + this.width - 24, Math.max(AXIS + 14, this.x(time))), height + 5);
-    }
+    drawTicks(context, "time", begin * this.span, end * this.span, { left: AXIS, width: this.width, top: height + 5 });
   }
 
   private drawRow(context: CanvasRenderingContext2D, theme: Theme, row: Row, i: number): void {
@@ -216,7 +210,8 @@ export class Overview {
       context.lineTo(x, floor - ROW + 25);
       context.fill();
     }
-    const at = Math.round(this.x(row.offset + row.trace.shown.view.moment * meta.span)) + 0.5;
+    const moment = row.trace.scene.axis.partOf("time", row.trace.shown.view.moment) * meta.span;
+    const at = Math.round(this.x(row.offset + moment)) + 0.5;
     if (at >= AXIS) {
       context.strokeStyle = theme.select;
       context.setLineDash([2, 3]);
@@ -253,7 +248,7 @@ export class Overview {
     const i = this.rowAt(y);
     const { trace, offset } = this.rows[i];
     const part = (this.timeAt(x) - offset) / Math.max(1, trace.scene.meta.span);
-    trace.shown.view.moment = Math.min(1, Math.max(0, part));
+    trace.shown.view.moment = trace.scene.axis.atOf("time", Math.min(1, Math.max(0, part)));
     this.choose(i);
   }
 }

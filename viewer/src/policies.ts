@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each policy would have held: the lines of a replay in one picture, with the saving as a number.
 
+import { drawTicks } from "./axis";
 import { mostIn, type Numbers, type Policy, type Scene } from "./data";
 import { byId, make, prepare } from "./dom";
 import { bytesText, countText, ticks, timeText } from "./format";
@@ -85,8 +86,10 @@ export class Policies {
   // The point of a curve that is at an x.
   private point(x: number): number {
     const { meta } = this.scene;
-    const { begin, end } = this.shown.view;
-    const time = (begin + ((x - AXIS) / this.width) * (end - begin)) * meta.span + meta.policy_begin;
+    const { kind, begin, end } = this.shown.view;
+    const part = begin + ((x - AXIS) / this.width) * (end - begin);
+    const { axis } = this.scene;
+    const time = (kind === "time" ? part : axis.partOf("time", axis.atOf(kind, part))) * meta.span + meta.policy_begin;
     const count = this.lines[0].length;
     return Math.min(count - 1, Math.max(0, Math.floor((time / Math.max(1, meta.policy_span)) * count)));
   }
@@ -152,8 +155,8 @@ export class Policies {
   }
 
   private axes(context: CanvasRenderingContext2D, theme: Theme): void {
-    const { begin, end } = this.shown.view;
-    const { begin: from, span } = this.scene.meta;
+    const { kind, begin, end } = this.shown.view;
+    const { axis } = this.scene;
     context.font = "11px system-ui, sans-serif";
     context.fillStyle = theme.text;
     context.textAlign = "right";
@@ -161,12 +164,7 @@ export class Policies {
     for (const bytes of ticks(0, this.most, 5, 1024)) {
       context.fillText(bytesText(bytes), AXIS - 6, Math.max(6, this.height - (bytes / this.most) * this.height));
     }
-    context.textAlign = "center";
-    context.textBaseline = "top";
-    for (const time of ticks(from + begin * span, from + end * span, Math.max(2, this.width / 110), 10)) {
-      const x = AXIS + (((time - from) / Math.max(1, span) - begin) / (end - begin)) * this.width;
-      context.fillText(timeText(time), Math.min(AXIS + this.width - 24, Math.max(AXIS + 14, x)), this.height + 5);
-    }
+    drawTicks(context, kind, axis.value(kind, begin), axis.value(kind, end), { left: AXIS, width: this.width, top: this.height + 5 });
   }
 
   private hover(x: number, y: number): void {

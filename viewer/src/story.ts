@@ -11,6 +11,10 @@ function tile(name: string, figure: string, more: string): HTMLElement {
   return box;
 }
 
+function blocksText(count: number): string {
+  return `${countText(count)} block${count === 1 ? "" : "s"}`;
+}
+
 export function storyTell(scene: Scene): void {
   const { meta } = scene;
   const { report } = meta;
@@ -19,14 +23,14 @@ export function storyTell(scene: Scene): void {
   const leftBlocks = report.live.blocks + report.lost.blocks;
   const reserved = report.peak.reserved_bytes;
   const tiles = [
-    tile("peak", bytesText(report.peak.bytes), `${countText(report.peak.blocks)} blocks at ${timeText(report.peak.time_ns)}`),
+    tile("peak", bytesText(report.peak.bytes), `${blocksText(report.peak.blocks)} at ${timeText(report.peak.time_ns)}`),
   ];
   if (reserved) {
     const ratio = report.peak.bytes > 0 ? reserved / report.peak.bytes : 1;
     tiles.push(tile("held at most", bytesText(reserved), `${ratio.toFixed(3)} times the peak`));
   }
   tiles.push(
-    tile("never freed", left > 0 ? bytesText(left) : "nothing", left > 0 ? `${countText(leftBlocks)} blocks` : ""),
+    tile("never freed", left > 0 ? bytesText(left) : "nothing", left > 0 ? blocksText(leftBlocks) : ""),
     tile("allocations", countText(report.churn.allocs), `${bytesText(report.churn.alloc_bytes)} in ${timeText(meta.span)}`),
   );
   if (report.churn.refusals > 0) {

@@ -4,6 +4,7 @@
 import type { Group, Scene } from "./data";
 import { byId, make } from "./dom";
 import { bytesText, countText } from "./format";
+import { nameCell } from "./groups";
 import { columnColour, themeNow } from "./theme";
 import type { Shown } from "./window";
 
@@ -25,10 +26,11 @@ export class Table {
 
   constructor(private readonly scene: Scene, private readonly shown: Shown) {
     this.search.addEventListener("input", () => this.draw());
-    let grouping = -1;
+    let drawn = "";
     shown.listen(() => {
-      if (shown.view.grouping !== grouping) {
-        grouping = shown.view.grouping;
+      const key = `${shown.view.grouping} ${themeNow().dark}`;
+      if (key !== drawn) {
+        drawn = key;
         this.draw();
       }
     });
@@ -62,13 +64,10 @@ export class Table {
       head.append(cell);
     }
     const rows = this.rows();
+    const by = this.scene.meta.groupings[this.shown.view.grouping].name;
     const body = rows.slice(0, SHOWN_MAX).map((row) => {
       const line = make("tr");
-      const name = make("td");
-      const colour = make("span", "", "swatch");
-      colour.style.background = columnColour(row.column, theme);
-      name.append(colour, make("span", row.name));
-      line.append(name, ...[bytesText(row.peak), row.left > 0 ? bytesText(row.left) : "", countText(row.blocks),
+      line.append(nameCell(this.scene, this.shown, by, row.name, columnColour(row.column, theme)), ...[bytesText(row.peak), row.left > 0 ? bytesText(row.left) : "", countText(row.blocks),
         bytesText(row.bytes)].map((text) => make("td", text, "figure")));
       return line;
     });

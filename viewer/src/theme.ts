@@ -4,8 +4,8 @@
 // tests/viewer/colour_test.py computes it.
 
 const named = [
-  "#5979df", "#de675e", "#53b48e", "#d7b4f9", "#906e01", "#f6e45b", "#8f1362", "#85e9a8",
-  "#c32657", "#3951b0", "#bfac0a", "#4d5119",
+  "#5275a9", "#d9695e", "#53aa89", "#c39e0c", "#c6ace8", "#903f76", "#9dd281", "#8187ea",
+  "#c5315d", "#58dbb9", "#887603", "#40624d",
 ];
 
 export interface Theme {
@@ -37,12 +37,14 @@ export function columnColour(column: number, theme: Theme): string {
   return column === 0 ? theme.rest : named[(column - 1) % named.length];
 }
 
-// A stable colour for a frame of a flame graph.
-export function frameColour(name: string, theme: Theme): string {
-  let hash = 0;
-  for (let i = 0; i < name.length; i++) {
-    hash = (hash * 31 + name.charCodeAt(i)) >>> 0;
-  }
-  const hue = 18 + (hash % 40);
-  return `hsl(${hue} ${55 + (hash % 25)}% ${theme.dark ? 34 + (hash % 8) : 66 + (hash % 10)}%)`;
+function hash(text: string): number {
+  return [...text].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) >>> 0, 7);
+}
+
+// A stable colour for a frame of a flame graph: the hue is its package's, the program's own frames are warm.
+export function frameColour(name: string, from: string, theme: Theme): string {
+  const hue = from === "" ? 32 : 150 + (hash(from) % 160);
+  const full = from === "none" ? 0 : theme.dark ? 32 : from === "" ? 70 : 38;
+  const shade = hash(name) % 8;
+  return `hsl(${hue} ${full}% ${theme.dark ? 24 + shade : 78 + shade}%)`;
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Live memory over time, stacked by the chosen grouping, with what was held, the limit, the peak and refusals.
+// Live memory over time or over events, stacked by the chosen grouping, with what was held, the limit, the peak and
+// refusals; or one group alone.
 
-import type { Note, Numbers, Scene } from "./data";
+import { drawTicks } from "./axis";
+import { mostIn, type Note, type Numbers, type Scene } from "./data";
 import { byId, make, prepare } from "./dom";
-import { bytesText, ticks, timeText } from "./format";
+import { bytesText, countText, ticks, timeText } from "./format";
+import { partsOf, type Part } from "./groups";
 import { pixelOf, Raster } from "./raster";
-import { columnColour, themeNow } from "./theme";
+import { themeNow, type Theme } from "./theme";
 import { tip, tipHide } from "./tip";
 import { interact, whenSeen, type Shown } from "./window";
 
@@ -23,28 +26,33 @@ export class Timeline {
   private readonly total: Numbers;
   private readonly held: Numbers;
   private readonly limit: Numbers;
-  private readonly columns: Numbers[][];
+  private parts: Part[] = []; // what is drawn,
+  private drawn = ""; // what it is of,
+  private sums: Numbers; // its bytes by bin,
+  private peak = 0; // and the most of them
   private readonly raster = new Raster();
-  private readonly highest: number; // bytes at the top of the picture
   private width = 1; // without the axes, CSS pixels
   private height = 1;
 
   constructor(private readonly scene: Scene, private readonly shown: Shown, private readonly handlers: Chosen) {
     const { meta } = scene;
-    this.total = scene.array("total");
+    this.sums = this.total = scene.array("total");
     this.held = scene.array("held");
     this.limit = scene.array("limit");
-    this.columns = meta.groupings.map((g) => g.columns.map((_, i) => scene.array(`${g.name}.${i}`)));
-    this.highest = this.most();
     interact(this.canvas, AXIS, shown, {
       hover: (x, y) => this.hover(x, y),
       leave: tipHide,
       choose: (x, y, compare) => this.choose(x, y, compare),
     });
+    this.canvas.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") {
+        this.choose(AXIS + this.width / 2, this.height, event.shiftKey);
+      }
+    });
     this.canvas.setAttribute(
       "aria-label",
       `Live memory over ${timeText(meta.span)}; the peak is ${bytesText(meta.peak_bytes)} at ${timeText(meta.begin + meta.peak_time)}. ` +
-        "Arrow keys pan, plus and minus zoom, 0 shows all.",
+        "Arrow keys pan, plus and minus zoom, 0 shows all. Enter chooses the moment in the middle, with shift to compare.",
     );
     whenSeen(this.canvas, shown, () => this.draw());
   }
@@ -65,27 +73,38 @@ export class Timeline {
     return AXIS + ((part - begin) / (end - begin)) * this.width;
   }
 
+  // Where a moment is of which the time and the event are known.
+  private exactly({ time, step }: { time: number; step: number }): number {
+    return this.x(this.scene.axis.exact(this.shown.view.kind, time, step));
+  }
+
   // The bin with most live memory among those of one pixel.
   private binOf(x: number): number {
-    const bins = this.scene.meta.bins;
-    const first = Math.min(bins - 1, Math.max(0, Math.floor(this.at(x) * bins)));
-    const last = Math.min(bins - 1, Math.max(first, Math.ceil(this.at(x + 1) * bins) - 1));
+    const { axis } = this.scene;
+    const { kind } = this.shown.view;
+    return this.highest(axis.atOf(kind, this.at(x)), axis.atOf(kind, this.at(x + 1)));
+  }
+
+  // The same of each of so many columns.
+  private binsOf(count: number): number[] {
+    const { kind, begin, end } = this.shown.view;
+    let at = this.scene.axis.atOf(kind, begin);
+    return Array.from({ length: count }, (_, x) => {
+      const from = at;
+      at = this.scene.axis.atOf(kind, begin + ((x + 1) / count) * (end - begin));
+      return this.highest(from, at);
+    });
+  }
+
+  private highest(from: number, to: number): number {
+    const [first, last] = this.scene.axis.bins(from, to);
     let best = first;
     for (let i = first + 1; i <= last; i++) {
-      if (this.total[i] > this.total[best]) {
+      if (this.sums[i] > this.sums[best]) {
         best = i;
       }
     }
     return best;
-  }
-
-  private most(): number {
-    const { meta } = this.scene;
-    let most = meta.peak_bytes;
-    for (let i = 0; i < meta.bins; i++) {
-      most = this.held[i] > most ? this.held[i] : most;
-    }
-    return Math.max(1, most * 1.05);
   }
 
   draw(): void {
@@ -94,33 +113,40 @@ export class Timeline {
       return;
     }
     this.measure();
-    const most = this.highest;
+    const theme = themeNow();
+    const { grouping, only } = this.shown.view;
+    const key = `${grouping} ${only} ${theme.dark}`;
+    if (key !== this.drawn) {
+      this.drawn = key;
+      this.parts = partsOf(this.scene, this.shown, theme);
+      this.sums = only === null ? this.total : this.parts[0].values;
+      this.peak = mostIn(this.sums);
+    }
+    const alone = only !== null;
+    const most = 1.05 * Math.max(1, this.peak, alone ? 0 : mostIn(this.held));
     const y = (bytes: number) => this.height - (bytes / most) * this.height;
     context.clearRect(0, 0, AXIS + this.width, this.height + BELOW);
-    const pixels: number[] = [];
-    for (let x = 0; x < this.width; x++) {
-      pixels.push(this.binOf(AXIS + x));
-    }
     this.areas(context, most);
-    this.lines(context, pixels, y);
-    this.axes(context, most, y);
-    this.marks(context, y);
+    if (!alone) {
+      this.lines(context, theme, y);
+    }
+    this.axes(context, theme, most, y);
+    this.marks(context, theme, y);
   }
 
   private areas(context: CanvasRenderingContext2D, most: number): void {
-    const theme = themeNow();
     const ratio = this.canvas.width / (AXIS + this.width);
-    const columns = this.columns[this.shown.view.grouping];
-    const colours = columns.map((_, i) => pixelOf(columnColour(i, theme)));
+    const colours = this.parts.map(({ colour }) => pixelOf(colour));
     const raster = this.raster;
     raster.begin(this.width * ratio, this.height * ratio);
     const perByte = raster.height / most;
+    const bins = this.binsOf(raster.width);
     for (let x = 0; x < raster.width; x++) {
-      const bin = this.binOf(AXIS + x / ratio);
+      const bin = bins[x];
       let below = 0;
       let bottom = raster.height;
-      for (let i = columns.length - 1; i >= 0; i--) {
-        below += columns[i][bin];
+      for (let i = this.parts.length - 1; i >= 0; i--) {
+        below += this.parts[i].values[bin];
         const top = Math.max(0, Math.round(raster.height - below * perByte));
         raster.column(x, top, bottom, colours[i]);
         bottom = top;
@@ -146,8 +172,8 @@ export class Timeline {
     context.stroke();
   }
 
-  private lines(context: CanvasRenderingContext2D, pixels: number[], y: (b: number) => number): void {
-    const theme = themeNow();
+  private lines(context: CanvasRenderingContext2D, theme: Theme, y: (b: number) => number): void {
+    const pixels = this.binsOf(Math.round(this.width));
     context.lineWidth = 1.5;
     context.strokeStyle = theme.line;
     this.line(context, pixels, this.held, y);
@@ -157,10 +183,8 @@ export class Timeline {
     context.setLineDash([]);
   }
 
-  private axes(context: CanvasRenderingContext2D, most: number, y: (b: number) => number): void {
-    const theme = themeNow();
-    const { begin, end } = this.shown.view;
-    const { begin: from, span } = this.scene.meta;
+  private axes(context: CanvasRenderingContext2D, theme: Theme, most: number, y: (b: number) => number): void {
+    const { kind, begin, end } = this.shown.view;
     context.font = "11px system-ui, sans-serif";
     context.fillStyle = theme.text;
     context.strokeStyle = theme.soft;
@@ -176,18 +200,14 @@ export class Timeline {
       context.stroke();
       context.globalAlpha = 1;
     }
-    context.textAlign = "center";
-    context.textBaseline = "top";
-    for (const time of ticks(from + begin * span, from + end * span, Math.max(2, this.width / 110), 10)) {
-      const x = this.x((time - from) / span);
-      context.fillText(timeText(time), Math.min(AXIS + this.width - 24, Math.max(AXIS + 14, x)), this.height + 5);
-    }
+    const { axis } = this.scene;
+    drawTicks(context, kind, axis.value(kind, begin), axis.value(kind, end), { left: AXIS, width: this.width, top: this.height + 5 });
   }
 
   // The peak, the chosen moments, refusals and the program's own marks.
-  private marks(context: CanvasRenderingContext2D, y: (b: number) => number): void {
-    const theme = themeNow();
-    const { meta } = this.scene;
+  private marks(context: CanvasRenderingContext2D, theme: Theme, y: (b: number) => number): void {
+    const { meta, axis } = this.scene;
+    const { kind, only, moment, other } = this.shown.view;
     const vertical = (part: number, colour: string) => {
       const x = Math.round(this.x(part)) + 0.5;
       context.strokeStyle = colour;
@@ -202,7 +222,7 @@ export class Timeline {
     context.rect(AXIS, 0, this.width, this.height);
     context.clip();
     for (const note of meta.notes) {
-      const x = this.x(note.time / Math.max(1, meta.span));
+      const x = this.exactly(note);
       context.fillStyle = note.status ? theme.mark : theme.text;
       context.beginPath();
       context.moveTo(x - 5, 0);
@@ -210,26 +230,40 @@ export class Timeline {
       context.lineTo(x, 9);
       context.fill();
     }
-    const peak = this.x(meta.peak_time / Math.max(1, meta.span));
-    context.strokeStyle = theme.text;
-    context.beginPath();
-    context.arc(peak, y(meta.peak_bytes), 4, 0, 7);
-    context.stroke();
-    context.fillStyle = theme.text;
-    context.textAlign = peak > AXIS + this.width - 120 ? "right" : "left";
-    context.textBaseline = "bottom";
-    context.fillText(`peak ${bytesText(meta.peak_bytes)}`, peak + (context.textAlign === "left" ? 7 : -7), y(meta.peak_bytes) - 2);
     context.setLineDash([2, 3]);
-    vertical(this.shown.view.moment, theme.select);
-    if (this.shown.view.other !== null) {
-      vertical(this.shown.view.other, theme.limit);
+    vertical(axis.partOf(kind, moment), theme.select);
+    if (other !== null) {
+      vertical(axis.partOf(kind, other), theme.limit);
+    }
+    context.setLineDash([]);
+    const peak = only === null ? this.exactly({ time: meta.peak_time, step: meta.peak_step })
+      : this.x(axis.partOf(kind, (this.sums.indexOf(this.peak) + 0.5) / meta.bins));
+    if (peak >= AXIS && peak <= AXIS + this.width) {
+      this.peakLabel(context, theme, peak, y(this.peak));
     }
     context.restore();
   }
 
+  // Beside the peak, where there is room for all of it.
+  private peakLabel(context: CanvasRenderingContext2D, theme: Theme, x: number, y: number): void {
+    const text = `peak ${bytesText(this.peak)}`;
+    const right = x + 9 + context.measureText(text).width > AXIS + this.width;
+    context.strokeStyle = theme.text;
+    context.beginPath();
+    context.arc(x, y, 4, 0, 7);
+    context.stroke();
+    context.textAlign = right ? "right" : "left";
+    context.textBaseline = "middle";
+    context.strokeStyle = theme.paper;
+    context.lineWidth = 3;
+    context.strokeText(text, x + (right ? -9 : 9), Math.max(7, y));
+    context.fillStyle = theme.text;
+    context.fillText(text, x + (right ? -9 : 9), Math.max(7, y));
+  }
+
   private noteAt(x: number, y: number) {
     const { meta } = this.scene;
-    return y > 14 ? undefined : meta.notes.find((n) => Math.abs(this.x(n.time / Math.max(1, meta.span)) - x) < 6);
+    return y > 14 ? undefined : meta.notes.find((note) => Math.abs(this.exactly(note) - x) < 6);
   }
 
   private hover(x: number, y: number): void {
@@ -250,15 +284,19 @@ export class Timeline {
       return;
     }
     const bin = this.binOf(x);
-    const grouping = meta.groupings[this.shown.view.grouping];
     const held = this.held[bin];
-    const time = timeText(meta.begin + ((bin + 0.5) / meta.bins) * meta.span);
-    box.append(make("strong", `${time}: ${bytesText(this.total[bin])} live`));
+    const { axis } = this.scene;
+    const { kind, begin, end } = this.shown.view;
+    const time = axis.value("time", axis.partOf("time", (bin + 0.5) / meta.bins));
+    const step = (axis.value("time", end) - axis.value("time", begin)) / this.width;
+    box.append(make("strong", `${timeText(time, kind === "time" ? step : 0)}: ${bytesText(this.total[bin])} live`));
+    if (kind === "events") {
+      box.append(make("div", `event ${countText(axis.eventOf(bin))} of ${countText(meta.steps)}`));
+    }
     if (!Number.isNaN(held)) {
       box.append(make("div", `${bytesText(held)} held`));
     }
-    const columns = this.columns[this.shown.view.grouping]
-      .map((column, i) => ({ name: grouping.columns[i], bytes: column[bin] }))
+    const columns = this.parts.map(({ name, values }) => ({ name, bytes: values[bin] }))
       .filter((c) => c.bytes > 0)
       .sort((a, b) => b.bytes - a.bytes);
     for (const column of columns.slice(0, 8)) {
@@ -273,7 +311,7 @@ export class Timeline {
       this.handlers.note(note);
       return;
     }
-    const part = Math.min(1, Math.max(0, this.at(x)));
+    const part = (this.binOf(x) + 0.5) / this.scene.meta.bins;
     if (compare) {
       this.shown.view.other = part;
     } else {

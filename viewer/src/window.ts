@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the time that is shown, shared by the timeline and the address map, and the moments that were chosen.
 
+import type { AxisKind } from "./axis";
+
 export interface View {
-  begin: number; // parts of the whole time, 0 to 1
+  kind: AxisKind;
+  begin: number; // parts of the whole axis, 0 to 1
   end: number;
-  moment: number; // of the flame graph, 0 to 1
+  moment: number; // of the flame graph: a part of the trace, as axis.ts has it
   other: number | null; // what it is compared with
   grouping: number;
+  only: number | null; // the one group of it that is shown; null: all are
 }
 
 export class Shown {
@@ -14,8 +18,8 @@ export class Shown {
   private readonly listeners: ((all: boolean) => void)[] = [];
   private waiting = false;
 
-  constructor(moment: number, grouping: number) {
-    this.view = { begin: 0, end: 1, moment, other: null, grouping };
+  constructor(moment: number, grouping: number, kind: AxisKind = "time") {
+    this.view = { kind, begin: 0, end: 1, moment, other: null, grouping, only: null };
   }
 
   // `all` is true if what cannot be seen is to be drawn too.
@@ -51,6 +55,14 @@ export class Shown {
     const from = Math.min(1 - width, Math.max(0, begin));
     this.view.begin = from;
     this.view.end = from + width;
+    this.changed();
+  }
+
+  // Shows one group alone, or all if it is shown alone already.
+  isolate(grouping: number, only: number | null): void {
+    const same = this.view.grouping === grouping && this.view.only === only;
+    this.view.grouping = grouping;
+    this.view.only = same ? null : only;
     this.changed();
   }
 

@@ -375,7 +375,7 @@ static void write_report(struct vr_pool *pool, const struct vr_request *request,
     }
     vr_report_judge(&report, pool, full);
     keep_report(&report, pool);
-    vr_tracking_report(pool, &report);
+    vr_tracking_report(pool, request, &report);
     vr_log(VRAM_LOG_INFO, "%s; %s", report.summary, report.advice);
     vr_error_restore(&error);
 }

@@ -256,10 +256,13 @@ void vr_tracking_refuse(struct vr_pool *pool, const struct vr_request *request,
     }
 }
 
-void vr_tracking_report(struct vr_pool *pool, const struct vram_oom_report *report) {
+/* A refusal is rare: its stack is taken where stacks are at all, sampled or not. */
+void vr_tracking_report(struct vr_pool *pool, const struct vr_request *request,
+                        const struct vram_oom_report *report) {
     if (vr_events_wanted()) {
         struct vr_event event = event_of(pool, VR_EVENT_REPORT);
         event.report = report;
+        event.stack = request->stack ? request->stack : pool->stack_every ? vr_stack_take() : 0;
         vr_event_tell(&event);
     }
 }

@@ -72,7 +72,8 @@ void vr_tracking_notify_hit(struct vr_cache *cache, struct vr_block *block, uint
 /* The request failed. Outside the caches. */
 void vr_tracking_refuse(struct vr_pool *pool, const struct vr_request *request, vram_status status);
 /* Why the request of the calling thread that is about to fail does. No lock held. */
-void vr_tracking_report(struct vr_pool *pool, const struct vram_oom_report *report);
+void vr_tracking_report(struct vr_pool *pool, const struct vr_request *request,
+                        const struct vram_oom_report *report);
 
 /* Removes the record of a claimed block, if the pool has a track. Inside or outside the caches. */
 static inline void vr_tracking_remove(struct vr_pool *pool, struct vr_block *block,
