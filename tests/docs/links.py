@@ -3,12 +3,14 @@
 """links.py SOURCE BUILD | --installed FOLDER: what documents point at is there: files, headings, paths and calls.
 
 A path in `backticks` that starts with a folder of the tree must exist; a vram_ name in backticks
-must be declared by a public header. In the tables of old names in docs/migration.md the first column
-names what is gone. Of installed documents only the links are looked at.
+must be declared by a public header; a commit must be one of this history (not looked at outside of a whole
+clone). In the tables of old names in docs/migration.md the first column names what is gone. Of
+installed documents only the links are looked at.
 """
 import glob
 import os
 import re
+import subprocess
 import sys
 
 GONE = re.compile(r"^\| (?!---)[^|]*\|", re.M)  # the first column of a table
@@ -51,6 +53,20 @@ def check_words(source, page, text, declared):
             yield f"{page}: {match.group(1)}: no public header declares it"
 
 
+def commits(source):
+    """What commits may be called; empty where the history is not here."""
+    done = subprocess.run(["git", "-C", source, "rev-list", "HEAD"], capture_output=True, text=True, check=False)
+    shallow = os.path.exists(os.path.join(source, ".git", "shallow"))
+    names = [] if done.returncode != 0 or shallow else done.stdout.split()
+    return {name[:length] for name in names for length in range(7, 11)}
+
+
+def check_commits(page, text, known):
+    for name in re.findall(r"\b(?=\w*[a-f])(?=\w*[0-9])[0-9a-f]{7,10}\b", text):
+        if known and name not in known:
+            yield f"{page}: {name}: no such commit; name a date"
+
+
 def installed(folder):
     pages = [os.path.relpath(page, folder) for page in glob.glob(os.path.join(folder, "**", "*.md"), recursive=True)]
     found = [line for page in sorted(pages) for line in check_links(
@@ -68,11 +84,11 @@ def main(source):
         declared |= {metric + suffix for metric in metrics for suffix in ("", "_total", "_info")}
     pages = [os.path.relpath(page, source) for pattern in ("*.md", "docs/**/*.md")
              for page in glob.glob(os.path.join(source, pattern), recursive=True)]
-    found = []
+    found, known = [], commits(source)
     for page in sorted(pages):
         text = read(os.path.join(source, page))
         prose = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
-        found += list(check_links(source, page, prose))
+        found += list(check_links(source, page, prose)) + list(check_commits(page, prose, known))
         before, heading, after = prose.partition("## 0.1 before > after")
         if page == "docs/migration.md":
             prose = before + heading + GONE.sub("| |", after)
