@@ -42,7 +42,8 @@
 #            reset of its context leaves (tests/conformance/device_reset.c): "resets survived: 4 of 4"; and the
 #            suite beside captures in each mode, none of which it may end (tests/conformance/capture.h)
 #   handout  bench/handout_cuda: HANDOUTS=10000000 blocks from stream to stream under kernels that write
-#            to their last moment, and the proof that the test can fail
+#            to their last moment, and the proof that the test can fail; Thrust, CUB and a user of cuda::mr on pools
+#            (tests/cuda/resources.cu)
 #   share    memory of two processes: the group share of the suite, what opening costs (bench/share_bench),
 #            readers that are killed, and example 24_share in two sets of user, mount and pid namespaces
 #            where the machine allows that
@@ -513,6 +514,10 @@ stage_handout() {
     fi
     step nvcc 120 nvcc.txt "$nvcc" -O2 -std=c++17 -arch="${CUDA_ARCH:-native}" -Iinclude \
         -o "$work/handout_cuda" bench/handout_cuda.cu "$build/libvram.a" -lpthread -ldl || finish
+    step nvcc-resources 120 nvcc-resources.txt "$nvcc" -O2 -std=c++17 -arch="${CUDA_ARCH:-native}" -Iinclude \
+        -o "$work/resources" tests/cuda/resources.cu "$build/libvram.a" -lpthread -ldl &&
+        step resources 60 resources.txt "$work/resources"
+    rm -f "$work/resources"
     export CUDA_DEVICE_MAX_CONNECTIONS=32 # as many streams side by side as the device has channels
     # Kernels of 10 ms: whatever a pool does meanwhile, memory that it hands out early is still written.
     step broken 60 broken.json "$work/handout_cuda" --broken --ticks 20000000 --handouts 200000 \
