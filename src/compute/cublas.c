@@ -14,8 +14,9 @@
  *      does not know its contexts and streams, and is not used. A library that the option
  *      cublas_library names is trusted to know the driver; one that is found here is only loaded
  *      beside a driver that can be NVIDIA's.
- *  (5) During its calls the thread's capture mode is relaxed: cuBLAS allocates and loads code, which
- *      would end a capture in global mode. Its end waits for the device, which ends every capture.
+ *  (5) During its calls the thread's capture mode is relaxed: cuBLAS allocates and loads code,
+ *      which would end a capture in global mode. Its end waits for the device, which ends every
+ *      capture.
  *  (6) cuBLAS stores matrices by columns. Ours, stored by rows, are their transposes: C' = B' * A'.
  */
 #include "compute/arithmetic.h"

@@ -8,7 +8,8 @@
  * with a context that something else in the program has created again since, and with each call
  * that needs the device as the first after the reset. Frees and ends must succeed or say that the
  * device is lost, everything else must say so, nothing may crash, and the device can be opened
- * again, as what the process shares is by itself. VRAM_CUDA_LIBRARY names another driver than the system's.
+ * again, as what the process shares is by itself. VRAM_CUDA_LIBRARY names another driver than the
+ * system's.
  */
 #include "vram/vram.h"
 
