@@ -119,7 +119,8 @@ void vr_budget_apply(struct vr_pool *pool, struct vr_space *space) {
     uint64_t held = vr_load(&pool->charged, VR_RELAXED), others = all > held ? all - held : 0;
     bool known = memory.known && vr_pool_on_device(pool);
     vr_space_limit_set(space, limit_minus(vr_budget_bytes(pool), other),
-                       known ? limit_minus(limit_minus(memory.value, others), other) : UINT64_MAX);
+                       known ? limit_minus(limit_minus(memory.value, others), other) : UINT64_MAX,
+                       vr_load(&pool->caps.cached_bytes, VR_RELAXED));
 }
 
 /* ------------------------------------------------------------------- charging */

@@ -200,6 +200,7 @@ struct vr_pool {
     struct vr_ladder ladder;
     const struct vr_miss_ops *miss;  /* calls for the ladder's steps; fixed at creation */
     uint64_t idle_tried_bytes;       /* idle bytes that the last release left: limit_set.c */
+    uint64_t idle_calls;             /* calls since then that found too much */
     uint64_t plans;                  /* number of times that held memory did not suffice */
     uint64_t leaving_plans;          /* plans whose blocks are still in the space; sleep.c step 2 */
     struct vr_block *deferred;       /* freed, waiting for other queues or pins; by `next` */
