@@ -657,6 +657,68 @@ static void cached_blocks_bound_what_a_thread_keeps(void **state) {
     }
 }
 
+struct keeper {
+    pthread_t thread;
+    pthread_barrier_t *barrier;
+    vram_pool *pool;
+    vram_queue *queue;
+    uint64_t bytes;
+};
+
+/* Fills the thread's cache and keeps it until the second barrier. */
+static void *keep_cached(void *argument) {
+    const struct keeper *keeper = argument;
+    (void)most_in_bin(keeper->pool, keeper->queue, keeper->bytes);
+    pthread_barrier_wait(keeper->barrier);
+    pthread_barrier_wait(keeper->barrier);
+    return NULL;
+}
+
+/* How many blocks of a size the whole pool keeps, over threads, queues and the central cache. */
+static void cached_blocks_bound_the_pool(void **state) {
+    enum { KEEPERS = 3 };
+    static const uint64_t sizes[] = {512, 32 * KIB, 40 * KIB, 80 * KIB};
+    static const uint32_t given[] = {2, 8, 16};
+    (void)state;
+    for (size_t i = 0; i < 12; i++) {
+        const uint64_t bytes = sizes[i % 4], most = given[i / 4];
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = pool_with(
+            rig.device, (vram_limits){.cached_blocks = given[i / 4], .tracking = VRAM_SWITCH_OFF});
+        pthread_barrier_t barrier;
+        vram_queue *queue;
+        assert_ok(vram_queue_create(rig.device, NULL, &queue));
+        assert_int_equal(pthread_barrier_init(&barrier, NULL, KEEPERS + 1), 0);
+        struct keeper crew[KEEPERS];
+        (void)most_in_bin(pool, rig.queue, bytes); /* alone: all of them */
+        if (bytes <= 64 * KIB) { /* threads that miss keep larger ones only later: cache.c (3) */
+            assert_in_range(stats_of(pool).cached_bytes, (most / 2 + 1) * bytes, most * bytes);
+        }
+        for (int k = 0; k < KEEPERS; k++) {
+            crew[k] = (struct keeper){
+                .barrier = &barrier, .pool = pool, .queue = rig.queue, .bytes = bytes};
+            assert_int_equal(pthread_create(&crew[k].thread, NULL, keep_cached, &crew[k]), 0);
+        }
+        pthread_barrier_wait(&barrier);
+        (void)most_in_bin(pool, rig.queue, bytes);
+        (void)most_in_bin(pool, queue, bytes);
+        bool some = bytes <= 64 * KIB && most > KEEPERS + 2;
+        assert_in_range(stats_of(pool).cached_bytes, some ? bytes : 0, most * bytes);
+        pthread_barrier_wait(&barrier);
+        for (int k = 0; k < KEEPERS; k++) {
+            assert_int_equal(pthread_join(crew[k].thread, NULL), 0);
+        }
+        assert_ok(vram_queue_destroy(queue));
+        (void)most_in_bin(pool, rig.queue, bytes); /* alone again */
+        (void)most_in_bin(pool, rig.queue, bytes);
+        if (bytes <= 64 * KIB) {
+            assert_in_range(stats_of(pool).cached_bytes, (most / 2 + 1) * bytes, most * bytes);
+        }
+        pthread_barrier_destroy(&barrier);
+        rig_end_clean(&rig);
+    }
+}
+
 /* Not set, small sizes have more; lowered later, caches give up what they have too much. */
 static void cached_blocks_can_be_lowered(void **state) {
     (void)state;
@@ -839,6 +901,7 @@ int main(void) {
         HERE(cached_bytes_hold_on_segments),
         HERE(cached_bytes_do_not_wait),
         HERE(cached_blocks_bound_what_a_thread_keeps),
+        HERE(cached_blocks_bound_the_pool),
         HERE(cached_blocks_can_be_lowered),
         HERE(threads_together_stay_below),
         HERE(limits_of_0_are_not_set),

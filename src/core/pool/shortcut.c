@@ -106,7 +106,7 @@ bool vr_pool_alloc_shortcut(struct vr_cache *cache, uint64_t size, uint64_t byte
 static bool spill_bin(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     struct vr_block *blocks[VR_SMALL_DEPTH];
     uint32_t kept = cache->depth / 2, count = cache->small[bytes / VR_UNIT].count;
-    if (kept >= count ||
+    if (kept >= count || vr_load(&cache->pool->caps.all_blocks, VR_RELAXED) ||
         !vr_central_has_room(&cache->pool->central, cache->queue, bytes, count - kept)) {
         return false;
     }

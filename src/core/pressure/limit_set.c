@@ -79,10 +79,9 @@ void vr_limit_trim_cached(struct vr_pool *pool) {
 static void fit_pool(struct vr_pool *pool) {
     struct vram_error error;
     vr_error_save(&error);
-    uint32_t blocks = vr_load(&pool->caps.small_blocks, VR_RELAXED);
     vr_budget_refresh(pool, true);
-    if (vr_load(&pool->caps.small_blocks, VR_RELAXED) < blocks) {
-        (void)vr_pool_drain(pool);
+    if (vr_load(&pool->caps.all_blocks, VR_RELAXED)) {
+        (void)vr_pool_drain(pool); /* they may be fewer than before */
     }
     struct vr_budget budget = vr_budget_get(pool);
     if (budget.held_bytes > budget.bytes) {
