@@ -179,7 +179,8 @@ static void scenario_compare(struct scenario scenario) {
     }
     assert_int_equal(other.results->served, 0);
     unsigned least = scenario.small ? STEPS / 100 : STEPS / 10;
-    assert_true(scenario.results->served > least || scenario.shared); /* whose short way is a free */
+    assert_true(scenario.results->served > least ||
+                scenario.shared); /* whose short way is a free */
     munmap(scenario.results, 2 * sizeof *scenario.results);
 }
 

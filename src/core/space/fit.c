@@ -555,8 +555,8 @@ bool vr_fit_is_alone(const struct vr_space *space, const struct vr_want *want) {
 
 uint64_t vr_fit_segment_bytes(const struct vr_space *space) {
     uint64_t ordinary = space->stats.reserved_bytes / SEGMENT_PART + 2 * VR_MIB;
-    uint64_t most = vr_larger(vr_granule_down(space, space->kept_bytes / KEPT_PART),
-                              space->config.granule);
+    uint64_t most =
+        vr_larger(vr_granule_down(space, space->kept_bytes / KEPT_PART), space->config.granule);
     ordinary = vr_granule_up(space, vr_smaller(ordinary, space->config.largest_handle));
     return vr_smaller(ordinary, most);
 }
