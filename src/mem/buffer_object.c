@@ -12,12 +12,11 @@
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
 #include "mem/mem_calls.h"
+#include "track/track.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-
-static vr_atomic_u64 last_id;
 
 /* ------------------------------------------------------------ entering, leaving */
 
@@ -195,7 +194,7 @@ vram_status vr_buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue *que
     buffer->child.pool_ended = vr_buffer_pool_ended;
     buffer->pool = pool;
     buffer->pool_handle = pool->object.handle;
-    buffer->id = vr_fetch_add(&last_id, 1, VR_RELAXED) + 1;
+    buffer->id = vr_track_id_next();
     buffer->kind = options->kind;
     buffer->precision = options->precision;
     buffer->flags = options->flags;
