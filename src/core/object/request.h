@@ -43,6 +43,11 @@ static inline enum vr_pool_part vr_request_part(const struct vr_request *request
                               : vr_part_of(request->bytes);
 }
 
+/* Whether it is for other memory than the pool's own. */
+static inline bool vr_request_is_other(const struct vr_request *request) {
+    return request->other || request->provided;
+}
+
 /* Notes that the driver is called for its memory: the request is a miss. */
 static inline void vr_request_miss(const struct vr_request *request) {
     if (request->missed) {

@@ -476,7 +476,7 @@ vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *reques
                         .extra = extra,
                         .capacity = *extra};
     struct vram_error error;
-    if (request->other || request->provided) {
+    if (vr_request_is_other(request)) {
         return supply_other(pool, request, block);
     }
     assert(vr_locks_held() == 0); /* plans call the driver, the ladder calls the program */
