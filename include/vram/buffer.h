@@ -150,8 +150,8 @@ VRAM_API vram_status vram_buffer_create(vram_pool *pool, uint64_t bytes, vram_qu
 
 /**
  * The same for `count` elements: of options->growth->element_bytes if that is set, else of
- * `precision`. The precision in the options is ignored. VRAM_ERR_OVERFLOW if the bytes do not fit in
- * 64 bits.
+ * `precision`. The precision in the options is ignored. VRAM_ERR_OVERFLOW if the bytes do not fit
+ * in 64 bits.
  */
 VRAM_API vram_status vram_buffer_create_elements(vram_pool *pool, uint64_t count,
                                                  vram_precision precision, vram_queue *queue,

@@ -38,11 +38,12 @@ typedef struct vram_foreign_options {
 
 /**
  * Records `bytes` of memory on the device, or of host memory that the program uses with it. Numbers
- * rise and are never reused, and no buffer and no tracked block of the process has the same. To keep a limit, record first and allocate then: a record that counts returns
- * VRAM_ERR_LIMIT if it would exceed the hard limit of the device or a hard quota of its tag, and
- * nothing is recorded. Memory that is allocated already and too much can be recorded without
- * VRAM_FOREIGN_COUNTS. VRAM_ERR_INVALID for 0 bytes, a name of more than 63 bytes, an invalid tag,
- * flag or kind, and VRAM_FOREIGN_COUNTS for host memory, which is in no budget.
+ * rise and are never reused, and no buffer and no tracked block of the process has the same. To
+ * keep a limit, record first and allocate then: a record that counts returns VRAM_ERR_LIMIT if it
+ * would exceed the hard limit of the device or a hard quota of its tag, and nothing is recorded.
+ * Memory that is allocated already and too much can be recorded without VRAM_FOREIGN_COUNTS.
+ * VRAM_ERR_INVALID for 0 bytes, a name of more than 63 bytes, an invalid tag, flag or kind, and
+ * VRAM_FOREIGN_COUNTS for host memory, which is in no budget.
  */
 VRAM_API vram_status vram_foreign_track(vram_device *device, uint64_t bytes,
                                         const vram_foreign_options *options, uint64_t *id);

@@ -42,9 +42,9 @@ typedef vram_status vram_provider_alloc_fn(void *user, uint64_t bytes, vram_addr
 typedef vram_status vram_provider_free_fn(void *user, vram_addr addr, uint64_t bytes);
 
 /**
- * Memory of the program that a pool, or one buffer (vram_buffer_options.provider), uses instead of a
- * device's. The pool then runs on segments. Both functions may be called from any thread, never with
- * a lock of the pool held.
+ * Memory of the program that a pool, or one buffer (vram_buffer_options.provider), uses instead of
+ * a device's. The pool then runs on segments. Both functions may be called from any thread, never
+ * with a lock of the pool held.
  */
 typedef struct vram_provider {
     size_t size; /* sizeof(vram_provider) */
@@ -157,10 +157,10 @@ typedef enum vram_pool_flag {
  * apply. VRAM_ERR_UNSUPPORTED, with the device's name, for a kind that the device lacks.
  *
  * With a provider, `kind` says what the provider serves, so that an allocator of the program's own
- * for page-locked or managed memory stands behind PINNED or MANAGED buffers. The driver is asked, if
- * it can tell, whether memory of such a PINNED buffer is page-locked. A provider that returns memory
- * of vram_device_alloc of another kind is refused: VRAM_ERR_INVALID from the allocation. Hints for
- * managed memory (vram_queue_prefetch) go to the driver, not to the provider.
+ * for page-locked or managed memory stands behind PINNED or MANAGED buffers. The driver is asked,
+ * if it can tell, whether memory of such a PINNED buffer is page-locked. A provider that returns
+ * memory of vram_device_alloc of another kind is refused: VRAM_ERR_INVALID from the allocation.
+ * Hints for managed memory (vram_queue_prefetch) go to the driver, not to the provider.
  */
 typedef struct vram_pool_options {
     size_t size;                   /* sizeof(vram_pool_options) */

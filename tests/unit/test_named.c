@@ -351,7 +351,7 @@ static vram_error_answer mend(void *user, const vram_error_event *event) {
     return VRAM_ERROR_FAIL;
 }
 
-/* The error handler hears of what the manager refuses, and of what the driver does, and may help. */
+/* The error handler hears of what the manager refuses and of what the driver does, and may help. */
 static void refusals_reach_the_handler(void **state) {
     vram_named_config config = config_of(VRAM_PRECISION_FP32);
     vram_named_config pinned = {.size = sizeof pinned, .kind = VRAM_BUFFER_PINNED};

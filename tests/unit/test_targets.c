@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_targets.c: what the documents promise about time, with the prices of an H200: what the
- * driver takes by the simulated clock, what the library takes in processor time of the thread. Other
- * programs on the machine change neither.
+ * driver takes by the simulated clock, what the library takes in processor time of the thread.
+ * Other programs on the machine change neither.
  */
 #include "byte_units.h"
 #include "unit/mem_world.h"
@@ -76,7 +76,7 @@ static void allocation_takes_less_than_100_us(void **state) {
     rig_end_clean(&rig);
 }
 
-/* A buffer that gets other memory, with the copy of its contents, and one that grows where it is. */
+/* A buffer that gets other memory, with a copy of its contents, and one that grows where it is. */
 static void a_resize_takes_less_than_1_ms(void **state) {
     static const char *const sims[] = {SIM, SIM ",vmm=off"};
     (void)state;
@@ -124,8 +124,8 @@ static uint64_t pair_ns(struct rig *rig, vram_pool *pool) {
     return best;
 }
 
-/* Records for leak reports, in a program that allocates 10,000 times a second; in debug builds, which
-   check each step, 500 times. */
+/* Records for leak reports, in a program that allocates 10,000 times a second; in debug builds,
+   which check each step, 500 times. */
 static void leak_detection_takes_less_than_a_thousandth(void **state) {
 #ifdef NDEBUG
     const uint64_t per_second = 10000;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * other_memory.c: blocks in other memory than the pool's own: managed, page-locked or host memory, or
- * that of a provider of one buffer.
+ * other_memory.c: blocks in other memory than the pool's own: managed, page-locked or host memory,
+ * or that of the provider of one buffer, of which the record then has a copy.
  *
  *  (1) Each such block is a separate allocation with its own record in the address map. It is in no
  *      space; the block is in the pool's list `other_blocks`, through span.after, from its

@@ -53,8 +53,8 @@ static vram_status take_into(struct vr_pool *pool, const struct vr_provided *sou
     }
     vr_store(&record->pool, pool->object.handle, VR_RELEASE);
     vr_store(&record->extent, source->extent, VR_RELEASE);
-    status = vr_record_publish_provided(record, addr, bytes, pool->device->object.handle,
-                                        source->kind);
+    status =
+        vr_record_publish_provided(record, addr, bytes, pool->device->object.handle, source->kind);
     if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
         struct vram_error error;
         vr_error_save(&error);

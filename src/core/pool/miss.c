@@ -445,8 +445,8 @@ static vram_status supply_slowly(struct miss *miss) {
     return status;
 }
 
-/* Other memory, by the driver or a provider. The error handler is asked about memory that the caller
-   chose, as nothing else would replace it. */
+/* Other memory, by the driver or a provider. The error handler is asked about memory that the
+   caller chose, as nothing else would replace it. */
 static vram_status supply_other(struct vr_pool *pool, const struct vr_request *request,
                                 struct vr_block **block) {
     uint32_t retries = 0;
