@@ -135,7 +135,8 @@ typedef struct vram_buffer_options {
  * and goes back to the driver when it is no longer used: nothing is cached. For PINNED buffers that
  * are created and destroyed often, use a pool of page-locked memory (vram_pool_options.kind), whose
  * blocks they are, and for MANAGED ones a pool of managed memory. The first has PINNED and MAPPED
- * buffers only, the second MANAGED ones (VRAM_ERR_UNSUPPORTED).
+ * buffers only, the second MANAGED ones, and a pool on a provider of device memory DEVICE and
+ * FALLBACK ones (VRAM_ERR_UNSUPPORTED).
  *
  * If the device has no room, a FALLBACK buffer lies in page-locked host memory, or in ordinary
  * memory if that is exhausted too. vram_pool_stats.fallbacks counts it, and `moved` is called. If

@@ -227,10 +227,23 @@ static vram_status take_provided(struct vr_buffer *buffer, uint64_t bytes, vram_
                : status;
 }
 
+/* Whether the driver's memory would take the place of the pool's provider without a word. */
+static bool is_beside_provider(const struct vr_buffer *buffer) {
+    return buffer->pool->provider.alloc && buffer->pool->kind == VRAM_MEMORY_DEVICE &&
+           buffer->kind != VRAM_BUFFER_DEVICE && buffer->kind != VRAM_BUFFER_FALLBACK;
+}
+
 vram_status vr_buffer_take(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                            struct vr_buffer_memory *memory) {
     if (buffer->provider.alloc) {
         return take_provided(buffer, bytes, queue, memory);
+    }
+    if (is_beside_provider(buffer)) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
+                       "pool \"%s\" is on a provider of device memory: a %s buffer would not come "
+                       "from it; say what it serves (vram_pool_options.kind), or give the buffer a "
+                       "provider",
+                       buffer->pool->name, vr_buffer_kind_name(buffer->kind));
     }
     switch (buffer->kind) {
     case VRAM_BUFFER_PINNED:

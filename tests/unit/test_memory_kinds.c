@@ -341,6 +341,18 @@ static void allocators_must_say_their_kind(void **state) {
         options.kind = VRAM_MEMORY_MANAGED;
     }
     assert_true(counted.allocs > 0);
+    for (int kind = VRAM_BUFFER_PINNED; kind <= VRAM_BUFFER_MAPPED; kind++) {
+        vram_buffer_options like = {.size = sizeof like, .kind = (vram_buffer_kind)kind};
+        vram_buffer *buffer = NULL;
+        options.kind = VRAM_MEMORY_DEVICE; /* it does not say: the driver is not its stand-in */
+        assert_ok(vram_pool_create(rig.device, &options, &pool));
+        assert_int_equal(vram_buffer_create(pool, 100, rig.queue, &like, &buffer),
+                         VRAM_ERR_UNSUPPORTED);
+        assert_non_null(strstr(vram_error_get()->text, "vram_pool_options.kind"));
+        assert_null(buffer);
+        assert_ok(vram_pool_destroy(pool));
+    }
+    options.kind = VRAM_MEMORY_MANAGED;
     options.provider = &plain; /* the library's own is known */
     assert_int_equal(vram_pool_create(rig.device, &options, &pool), VRAM_ERR_INVALID);
     options.kind = VRAM_MEMORY_PINNED;
