@@ -252,11 +252,13 @@ bool vr_limit_caches_add(struct vr_pool *pool, bool added) {
     struct vr_ledger *ledger = vr_ledger_of(pool->device);
     vr_mutex_lock(&ledger->lock);
     uint32_t all = vr_load(&pool->caps.all_blocks, VR_RELAXED);
+    uint32_t before = vr_load(&pool->caps.small_blocks, VR_RELAXED);
+    assert(added || pool->cache_count > 0);
     pool->cache_count += added ? 1 : UINT32_MAX; /* one less */
     if (all) {
         share_blocks(pool, all, true);
     }
-    bool fewer = all && added && pool->cache_count > 1;
+    bool fewer = vr_load(&pool->caps.small_blocks, VR_RELAXED) < before;
     vr_mutex_unlock(&ledger->lock);
     return fewer;
 }
