@@ -46,7 +46,11 @@ typedef enum vram_buffer_kind {
 /** "device", "pinned", "managed", "mapped", "fallback"; "unknown" for any other number. */
 VRAM_API const char *vram_buffer_kind_name(vram_buffer_kind kind);
 
-/** What one element of a buffer is. It is used to count elements; contents are never converted. */
+/**
+ * What one element of a buffer is. It is used to count elements; contents are never converted.
+ * Elements of any other size are those of a growth policy: vram_growth.element_bytes, which then
+ * counts instead.
+ */
 typedef enum vram_precision {
     VRAM_PRECISION_BYTES = 0, /* no element type: 1 byte */
     VRAM_PRECISION_FP32 = 1,  /* 4 bytes */
@@ -112,6 +116,11 @@ typedef struct vram_buffer_options {
        `bytes` of it are in use. NULL: exactly to what is needed. Not for a batch or for wrapped
        memory. */
     const struct vram_growth *growth;
+    /* An allocator for this buffer alone; copied, and used until the pool ends. Memory comes from
+       there and not from the pool, in whole granules, and goes back there when no work uses it any
+       more. `kind` says what it serves: DEVICE, PINNED or MANAGED. Not for a batch or for wrapped
+       memory. NULL: the pool. */
+    const vram_provider *provider;
 } vram_buffer_options;
 
 /**
@@ -126,7 +135,8 @@ typedef struct vram_buffer_options {
  * and goes back to the driver when it is no longer used: nothing is cached. For PINNED buffers that
  * are created and destroyed often, use a pool of page-locked memory (vram_pool_options.kind), whose
  * blocks they are, and for MANAGED ones a pool of managed memory. The first has PINNED and MAPPED
- * buffers only, the second MANAGED ones (VRAM_ERR_UNSUPPORTED).
+ * buffers only, the second MANAGED ones, and a pool on a provider of device memory DEVICE and
+ * FALLBACK ones (VRAM_ERR_UNSUPPORTED).
  *
  * If the device has no room, a FALLBACK buffer lies in page-locked host memory, or in ordinary
  * memory if that is exhausted too. vram_pool_stats.fallbacks counts it, and `moved` is called. If
@@ -140,8 +150,9 @@ VRAM_API vram_status vram_buffer_create(vram_pool *pool, uint64_t bytes, vram_qu
                                         const vram_buffer_options *options, vram_buffer **buffer);
 
 /**
- * The same for `count` elements of `precision`; the precision in the options is ignored.
- * VRAM_ERR_OVERFLOW if the bytes do not fit in 64 bits.
+ * The same for `count` elements: of options->growth->element_bytes if that is set, else of
+ * `precision`. The precision in the options is ignored. VRAM_ERR_OVERFLOW if the bytes do not fit
+ * in 64 bits.
  */
 VRAM_API vram_status vram_buffer_create_elements(vram_pool *pool, uint64_t count,
                                                  vram_precision precision, vram_queue *queue,
@@ -168,7 +179,8 @@ VRAM_API vram_status vram_buffer_use(vram_buffer *buffer, vram_queue *queue);
 
 typedef struct vram_buffer_info {
     size_t size;                     /* in: sizeof(vram_buffer_info) of the caller */
-    uint64_t id;                     /* unique in the process, never used again; rises from 1 */
+    uint64_t id;                     /* rises; no other buffer, tracked block or record of
+                                        foreign memory of the process ever has it */
     char name[VRAM_BUFFER_NAME_MAX]; /* as given; "": none; may hold any bytes: escape it */
     const char *tag;                 /* NULL: none; valid until the context ends */
     vram_buffer_kind kind;
@@ -177,7 +189,7 @@ typedef struct vram_buffer_info {
     vram_addr addr;            /* first byte; changes if the buffer moves, or grows elsewhere */
     uint64_t capacity_bytes;   /* that fit without growing */
     uint64_t used_bytes;       /* in use, at most capacity_bytes */
-    uint64_t elements;         /* used_bytes in elements of the precision */
+    uint64_t elements;         /* used_bytes in elements */
     vram_queue *queue;         /* its home, borrowed; NULL: none */
     vram_pool *pool;           /* borrowed */
     uint64_t created_ns;       /* on the library's monotonic clock */

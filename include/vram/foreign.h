@@ -28,19 +28,22 @@ typedef enum vram_foreign_flag {
 enum { VRAM_FOREIGN_NAME_MAX = 64 }; /* bytes of a record's name, the final 0 included */
 
 typedef struct vram_foreign_options {
-    size_t size;      /* sizeof(vram_foreign_options) */
-    uint32_t flags;   /* bits of vram_foreign_flag */
-    const char *tag;  /* "cublas/workspace" (vram/limits.h); copied; NULL, "": none */
-    const char *name; /* a label; copied; need not be unique; NULL: "" */
+    size_t size;           /* sizeof(vram_foreign_options) */
+    uint32_t flags;        /* bits of vram_foreign_flag */
+    const char *tag;       /* "cublas/workspace" (vram/limits.h); copied; NULL, "": none */
+    const char *name;      /* a label; copied; need not be unique; NULL: "" */
+    vram_memory_kind kind; /* where it lies */
+    uint64_t elements;     /* how many things it holds; 0: unknown */
 } vram_foreign_options;
 
 /**
- * Records `bytes` of memory on the device. Numbers are unique in the process, rise from 1 and are
- * never reused. To keep a limit, record first and allocate then: a record that counts returns
- * VRAM_ERR_LIMIT if it would exceed the hard limit of the device or a hard quota of its tag, and
- * nothing is recorded. Memory that is allocated already and too much can be recorded without
- * VRAM_FOREIGN_COUNTS. VRAM_ERR_INVALID for 0 bytes, a name of more than 63 bytes, and an invalid
- * tag or flag.
+ * Records `bytes` of memory on the device, or of host memory that the program uses with it. Numbers
+ * rise and are never reused, and no buffer and no tracked block of the process has the same. To
+ * keep a limit, record first and allocate then: a record that counts returns VRAM_ERR_LIMIT if it
+ * would exceed the hard limit of the device or a hard quota of its tag, and nothing is recorded.
+ * Memory that is allocated already and too much can be recorded without VRAM_FOREIGN_COUNTS.
+ * VRAM_ERR_INVALID for 0 bytes, a name of more than 63 bytes, an invalid tag, flag or kind, and
+ * VRAM_FOREIGN_COUNTS for host memory, which is in no budget.
  */
 VRAM_API vram_status vram_foreign_track(vram_device *device, uint64_t bytes,
                                         const vram_foreign_options *options, uint64_t *id);
@@ -57,6 +60,8 @@ typedef struct vram_foreign_info {
     const char *tag;                  /* NULL: none; valid until the context ends */
     uint64_t since_ns;                /* when it was recorded, on the library's monotonic clock */
     char name[VRAM_FOREIGN_NAME_MAX]; /* as given; "": none; may hold any bytes: escape it */
+    vram_memory_kind kind;            /* where it lies */
+    uint64_t elements;                /* 0: unknown */
 } vram_foreign_info;
 
 /** VRAM_ERR_INVALID if the device has no record of that number. */

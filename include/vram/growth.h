@@ -38,7 +38,7 @@ typedef struct vram_growth {
     uint64_t step_bytes;    /* FIXED */
     uint64_t min_bytes;     /* least capacity after its first growth */
     uint64_t max_bytes;     /* most capacity; 0: no limit */
-    uint32_t element_bytes; /* for vram_buffer_resize_elements; 0: those of the precision */
+    uint32_t element_bytes; /* of one element, of any type; 0: those of the precision */
 } vram_growth;
 
 /**
@@ -74,11 +74,11 @@ VRAM_API vram_status vram_buffer_reserve(vram_buffer *buffer, uint64_t bytes, vr
 /**
  * Sets the bytes in use, after vram_buffer_reserve if they do not fit. Fewer bytes than before, or
  * 0, keep the capacity: vram_buffer_fit releases it. VRAM_ERR_INVALID if they are not a whole
- * number of elements of the precision.
+ * number of elements of the precision, unless the policy has an element_bytes of its own.
  */
 VRAM_API vram_status vram_buffer_resize(vram_buffer *buffer, uint64_t bytes, vram_queue *queue);
 
-/** The same for `count` elements, of the policy's element_bytes or else of the precision. */
+/** The same for `count` elements. */
 VRAM_API vram_status vram_buffer_resize_elements(vram_buffer *buffer, uint64_t count,
                                                  vram_queue *queue);
 

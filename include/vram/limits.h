@@ -68,12 +68,15 @@ typedef struct vram_limits {
     /* Most idle memory that a pool keeps: held, and neither live nor in a thread's cache. A free or
        an allocation that finds more than this and an eighth releases what is above it. That may
        call the driver, and never waits for work: memory that unfinished work uses stays until a
-       later call. Not in deterministic pools. */
+       later call. A pool on segments releases a segment once all of it is idle; a segment is then
+       at most an eighth of the limit, or as large as one block. Not in deterministic pools. */
     uint64_t cached_bytes;
 
-    /* Most blocks of one size that a thread caches, at most 16; above 64 KiB it is one. If neither
-       the program nor an option sets it, the 8 of the default preset apply above 32 KiB, and 32
-       below: smaller caches make bursts of small blocks 45 % slower. */
+    /* Most blocks of one size that the pool keeps ready in caches, at most 16. Every thread and
+       every queue that uses the pool has an equal share; above 64 KiB it is one at most. Other free
+       memory is in no size: it merges, and cached_bytes bounds it. If neither the program nor an
+       option sets it, the limit is for each thread and queue: the 8 of the default preset above
+       32 KiB, and 32 below, because smaller caches make bursts of small blocks 45 % slower. */
     uint32_t cached_blocks;
 
     vram_switch tracking; /* of every allocation, for leak reports; default in debug builds: on */

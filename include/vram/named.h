@@ -11,6 +11,9 @@
  * a call of its own: nothing is ignored silently. Names have 1 to 63 bytes of any value; if libvram
  * prints one, control characters are escaped or replaced.
  *
+ * A refusal, by the limit, by a policy or because memory ran out, reaches the context's error
+ * handler first (vram/oom.h). It may remove or clean up buffers and have the call retried.
+ *
  * All calls may be made from any thread. A manager belongs to its pool, like a buffer, and ends
  * with it at the latest. Its buffers are borrowed: they are valid until their name is removed.
  */
@@ -51,9 +54,7 @@ typedef struct vram_named_config {
     size_t size; /* sizeof(vram_named_config) */
     vram_buffer_kind kind;
     vram_precision precision;
-    /* `size` 0: exactly to what is needed. Elements are counted in its element_bytes, or else in
-       those of the precision. */
-    vram_growth growth;
+    vram_growth growth; /* `size` 0: exactly to what is needed */
 } vram_named_config;
 
 /**

@@ -42,8 +42,9 @@ typedef vram_status vram_provider_alloc_fn(void *user, uint64_t bytes, vram_addr
 typedef vram_status vram_provider_free_fn(void *user, vram_addr addr, uint64_t bytes);
 
 /**
- * Memory of the program that a pool uses instead of a device's. The pool then runs on segments.
- * Both functions may be called from any thread, never with a lock of the pool held.
+ * Memory of the program that a pool, or one buffer (vram_buffer_options.provider), uses instead of
+ * a device's. The pool then runs on segments. Both functions may be called from any thread, never
+ * with a lock of the pool held.
  */
 typedef struct vram_provider {
     size_t size; /* sizeof(vram_provider) */
@@ -154,6 +155,12 @@ typedef enum vram_pool_flag {
  * and no sleep or safety modes; its buffers are MANAGED. It may be larger than the device's memory:
  * of the limits hard_bytes, those on cached memory and the device's hard limit (device_limit)
  * apply. VRAM_ERR_UNSUPPORTED, with the device's name, for a kind that the device lacks.
+ *
+ * With a provider, `kind` says what the provider serves, so that an allocator of the program's own
+ * for page-locked or managed memory stands behind PINNED or MANAGED buffers. The driver is asked,
+ * if it can tell, whether memory of such a PINNED buffer is page-locked. A provider that returns
+ * memory of vram_device_alloc of another kind is refused: VRAM_ERR_INVALID from the allocation.
+ * Hints for managed memory (vram_queue_prefetch) go to the driver, not to the provider.
  */
 typedef struct vram_pool_options {
     size_t size;                   /* sizeof(vram_pool_options) */
@@ -171,7 +178,8 @@ typedef struct vram_pool_options {
        say. */
     const struct vram_response_options *response;
     uint64_t quarantine_bytes; /* freed, and kept to catch late writes */
-    vram_memory_kind kind;     /* DEVICE; PINNED or MANAGED: a pool of such memory, see above */
+    vram_memory_kind kind;     /* DEVICE; PINNED or MANAGED: a pool of such memory, see above. With
+                                  a provider of vram_provider_get, 0 is its kind */
 } vram_pool_options;
 
 /** Creates a pool on a device. It takes no memory from the driver before it needs some. */

@@ -12,6 +12,9 @@
  *   vram_queue_shared(device, stream, &queue);             a CUstream that the program made
  *   vram_alloc_with(pool, bytes, queue, &(vram_alloc_options){.size = ..., .tag = "mine"}, &addr);
  *
+ * A program that keeps one object for the pools of all devices needs no table of its own: the
+ * number of a device leads to its handle, and that to pool, limits, statistics and cleanup.
+ *
  * Every user gives its blocks a tag of its own (vram/limits.h): tags have statistics and quotas,
  * and reports of exhausted memory name them.
  *

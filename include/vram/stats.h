@@ -98,7 +98,7 @@ enum { VRAM_LIVE_NAME_MAX = 64 }; /* bytes of a block's name, the final 0 includ
 /** One live block. */
 typedef struct vram_live_block {
     size_t size; /* sizeof(vram_live_block) of the library; in: of the caller, for vram_live_get */
-    uint64_t id; /* unique in the process, rising within a pool */
+    uint64_t id; /* unique in the process, rising within a pool; see vram_buffer_info.id */
     vram_pool *pool;     /* borrowed, as the next two */
     vram_device *device; /* the handle that the pool was made on */
     vram_queue *queue;   /* the queue that it was allocated on; NULL: none */

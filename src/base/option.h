@@ -58,7 +58,7 @@
     X(CACHED_LIMIT, "cached_limit", SIZE, "0", 0, UINT64_MAX, true, "",                            \
       "most bytes that a pool keeps free for later; 0: no limit")                                  \
     X(CACHED_BLOCKS, "cached_blocks", INTEGER, "0", 0, 16, true, "",                               \
-      "most blocks of one size that a thread caches; 0: as the preset says")                       \
+      "most blocks of one size that a pool caches; 0: as the preset says")                         \
     X(QUOTAS, "quotas", TEXT, "", 0, 0, true, "",                                                  \
       "most that tags may take, as \"tenant=4G:6G,tenant/model=2G\": soft:hard, or hard")          \
     X(MEMORY_SAMPLE, "memory_sample", DURATION, "100ms", 0, UINT64_C(3600000000000), false, "",    \

@@ -18,6 +18,7 @@
 #include "base/radix.h"
 #include "base/size.h"
 #include "base/stable.h"
+#include "track/event.h"
 
 #include <assert.h>
 #include <string.h>
@@ -44,6 +45,7 @@ struct vr_record *vr_record_take(void) {
     vr_store(&record->read_only, false, VR_RELEASE);
     record->link = (struct vr_link){NULL, NULL};
     record->freeing = record->stuck = record->passed_on = false;
+    record->provider = NULL;
     record->mappings = NULL;
     record->mapping_count = record->mapping_capacity = 0;
     return record;
@@ -93,11 +95,17 @@ vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t
 }
 
 vram_status vr_record_publish_provided(struct vr_record *record, vram_addr base, uint64_t bytes,
-                                       uint64_t device) {
+                                       uint64_t device, vram_memory_kind kind) {
     struct vr_address_info place;
     record->passed_on = vr_address_find(base, &place) && place.device == device && !place.pool &&
                         vr_inside(base, bytes, place.base, place.bytes);
-    return vr_record_publish(record, base, bytes, device, VRAM_MEMORY_DEVICE, false);
+    if (record->passed_on && place.kind != kind) {
+        return vr_fail(VRAM_ERR_INVALID,
+                       "the provider returned %s memory, and its pool is of %s memory: set "
+                       "vram_pool_options.kind to what the provider serves",
+                       vr_memory_name(place.kind), vr_memory_name(kind));
+    }
+    return vr_record_publish(record, base, bytes, device, kind, false);
 }
 
 void vr_record_withdraw(struct vr_record *record) {

@@ -29,6 +29,8 @@ struct vr_mapping {
    another thread normally holds. Also valid for a pool that has ended. */
 typedef uint64_t vr_extent_fn(uint64_t pool, vram_addr addr);
 
+struct vram_provider;
+
 struct vr_record {
     void *free_link;                /* used by vr_stable */
     vr_atomic_u64 sequence;         /* even: in the map */
@@ -44,6 +46,7 @@ struct vr_record {
     vr_atomic_bool seals;           /* parts of it may be sealed: a check of writes takes a lock */
     vr_atomic_bool read_only;       /* memory of another process that may not be written */
     bool passed_on;                 /* in the second map: its memory is in the first one already */
+    struct vram_provider *provider; /* of a block of its own; vr_mem's; NULL: none */
 
     /* The fields below are guarded by the device's lock. */
     struct vr_link link;
@@ -75,9 +78,10 @@ void vr_record_give(struct vr_record *record);
 vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t bytes,
                               uint64_t device, vram_memory_kind kind, bool is_range);
 /* The same for memory from a pool's provider, with record->pool set. If it is memory of that device
-   that is in the map already, only vr_address_pool finds the new record. */
+   that is in the map already, only vr_address_pool finds the new record; VRAM_ERR_INVALID if it is
+   of another kind there. */
 vram_status vr_record_publish_provided(struct vr_record *record, vram_addr base, uint64_t bytes,
-                                       uint64_t device);
+                                       uint64_t device, vram_memory_kind kind);
 /* Removes it from the map; never fails. */
 void vr_record_withdraw(struct vr_record *record);
 

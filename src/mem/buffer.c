@@ -101,9 +101,15 @@ vram_status vram_buffer_create_elements(vram_pool *pool, uint64_t count, vram_pr
     if (!buffer) {
         return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the buffer is NULL");
     }
-    vram_status status = vr_precision_size(precision, count, &bytes);
+    struct vram_growth growth;
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {
-        status = vr_options_take(&taken, sizeof taken, options);
+        status = vr_growth_take(taken.growth, &growth);
+    }
+    if (status == VRAM_OK) {
+        status = vr_precision_bytes(precision) && growth.element_bytes
+                     ? vr_elements_size(growth.element_bytes, count, &bytes)
+                     : vr_precision_size(precision, count, &bytes);
     }
     if (status == VRAM_OK) {
         taken.precision = precision;
@@ -244,8 +250,8 @@ static void buffer_describe(struct vr_buffer *buffer, struct vram_buffer_info *i
     info->queue = buffer->home;
     info->accessed_ns = buffer->accessed_ns;
     info->resizes = buffer->resizes;
+    info->elements = info->used_bytes / vr_element_bytes(&buffer->growth.growth, buffer->precision);
     vr_mutex_unlock(&buffer->lock);
-    info->elements = info->used_bytes / vr_precision_bytes(info->precision);
     info->location = memory.kind;
     info->addr = memory.addr;
     info->wrapped = memory.wrapped;

@@ -18,9 +18,10 @@
 
 static vram_status take_staging(struct vr_buffer *buffer, struct vr_buffer_mapping *mapping) {
     struct vram_alloc_options options = vr_buffer_alloc_options(buffer, mapping->bytes);
+    const struct vr_other other = {.kinds = VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST,
+                                   .flags = VR_REQUEST_CHOSEN};
     return vr_pool_alloc_other((vram_pool *)(uintptr_t)buffer->pool_handle, mapping->bytes,
-                               mapping->queue, &options, VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST,
-                               VR_REQUEST_CHOSEN, &mapping->staging);
+                               mapping->queue, &options, &other, &mapping->staging);
 }
 
 static void give_staging(struct vr_buffer *buffer, const struct vr_buffer_mapping *mapping) {

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/cache/other_memory.h"
+#include "core/cache/provided.h"
 #include "core/guard/block_lookup.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
@@ -39,7 +40,8 @@ struct vram_alloc_options vr_buffer_alloc_options(const struct vr_buffer *buffer
         .size = sizeof(struct vram_alloc_options),
         .tag = buffer->tag,
         .name = named ? buffer->name : NULL,
-        .elements = named ? bytes / vr_precision_bytes(buffer->precision) : 0};
+        .elements =
+            named ? bytes / vr_element_bytes(&buffer->growth.growth, buffer->precision) : 0};
 }
 
 /* From the pool, whose ladder may fall back to memory that is not on the device. A buffer with a
@@ -60,16 +62,21 @@ vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_
     return status;
 }
 
-static vram_status take_other(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
-                              uint32_t other, uint32_t flags, struct vr_buffer_memory *memory) {
+static vram_status take_by(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                           const struct vr_other *other, struct vr_buffer_memory *memory) {
     struct vram_alloc_options options = vr_buffer_alloc_options(buffer, bytes);
     vram_addr addr;
-    vram_status status =
-        vr_pool_alloc_other(pool_of(buffer), bytes, queue, &options, other, flags, &addr);
+    vram_status status = vr_pool_alloc_other(pool_of(buffer), bytes, queue, &options, other, &addr);
     if (status == VRAM_OK) {
         vr_buffer_found(addr, memory);
     }
     return status;
+}
+
+static vram_status take_other(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                              uint32_t kinds, uint32_t flags, struct vr_buffer_memory *memory) {
+    return take_by(buffer, bytes, queue, &(struct vr_other){.kinds = kinds, .flags = flags},
+                   memory);
 }
 
 vram_status vr_buffer_take_host(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
@@ -94,8 +101,9 @@ static vram_status ask_driver(struct vr_buffer *buffer, bool pageable, vram_queu
     vram_status status = vr_pinned_check(&buffer->pool->device->base, memory->addr, &pinned);
     memory->pageable = pinned.known && !pinned.value;
     if (status == VRAM_OK && memory->pageable && !pageable) {
-        status = vr_fail(VRAM_ERR_UNSUPPORTED,
-                         "the driver says that the memory it gave is not page-locked");
+        status =
+            vr_fail(VRAM_ERR_UNSUPPORTED, "the driver says that the memory is not page-locked; "
+                                          "VRAM_BUFFER_PAGEABLE allows it");
     }
     if (status != VRAM_OK) {
         struct vram_error error;
@@ -109,11 +117,15 @@ static vram_status ask_driver(struct vr_buffer *buffer, bool pageable, vram_queu
 
 /* For a pool of page-locked or managed memory. Allocates without a queue: the host may write at
    once, so pending work must not use the memory. Memory of another kind, from the pool's own
-   fallback, is accepted only with the flag. */
+   fallback, is accepted only with the flag. So is what a provider calls page-locked and the driver
+   does not. */
 static vram_status take_pooled(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                struct vr_buffer_memory *memory) {
     VR_OPERATION("vram_buffer_create");
     vram_status status = vr_buffer_take_block(buffer, bytes, NULL, memory);
+    if (status == VRAM_OK && memory->kind == VRAM_MEMORY_PINNED && buffer->pool->provider.alloc) {
+        return ask_driver(buffer, buffer->flags & VRAM_BUFFER_PAGEABLE, queue, memory);
+    }
     if (status != VRAM_OK || memory->kind == buffer->pool->kind ||
         buffer->flags & VRAM_BUFFER_PAGEABLE) {
         return status;
@@ -198,8 +210,41 @@ static vram_status take_fallback(struct vr_buffer *buffer, uint64_t bytes, vram_
     return other;
 }
 
+/* The kind of memory that a buffer with a provider of its own asks it for. */
+static vram_memory_kind provided_kind(const struct vr_buffer *buffer) {
+    return buffer->kind == VRAM_BUFFER_PINNED    ? VRAM_MEMORY_PINNED
+           : buffer->kind == VRAM_BUFFER_MANAGED ? VRAM_MEMORY_MANAGED
+                                                 : VRAM_MEMORY_DEVICE;
+}
+
+static vram_status take_provided(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                                 struct vr_buffer_memory *memory) {
+    const struct vr_provided source = {&buffer->provider, provided_kind(buffer), NULL};
+    const struct vr_other other = {.flags = VR_REQUEST_CHOSEN, .provided = &source};
+    vram_status status = take_by(buffer, bytes, queue, &other, memory);
+    return status == VRAM_OK && source.kind == VRAM_MEMORY_PINNED
+               ? ask_driver(buffer, buffer->flags & VRAM_BUFFER_PAGEABLE, queue, memory)
+               : status;
+}
+
+/* Whether the driver's memory would take the place of the pool's provider without a word. */
+static bool is_beside_provider(const struct vr_buffer *buffer) {
+    return buffer->pool->provider.alloc && buffer->pool->kind == VRAM_MEMORY_DEVICE &&
+           buffer->kind != VRAM_BUFFER_DEVICE && buffer->kind != VRAM_BUFFER_FALLBACK;
+}
+
 vram_status vr_buffer_take(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                            struct vr_buffer_memory *memory) {
+    if (buffer->provider.alloc) {
+        return take_provided(buffer, bytes, queue, memory);
+    }
+    if (is_beside_provider(buffer)) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
+                       "pool \"%s\" is on a provider of device memory: a %s buffer would not come "
+                       "from it; say what it serves (vram_pool_options.kind), or give the buffer a "
+                       "provider",
+                       buffer->pool->name, vr_buffer_kind_name(buffer->kind));
+    }
     switch (buffer->kind) {
     case VRAM_BUFFER_PINNED:
         return take_pinned(buffer, bytes, queue, memory);
@@ -261,7 +306,7 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
         vr_error_restore(&error); /* the pool has ended meanwhile, and has freed the memory */
         status = VRAM_OK;
     }
-    if (memory->kind != VRAM_MEMORY_DEVICE) {
+    if (memory->kind != VRAM_MEMORY_DEVICE || buffer->provider.alloc) {
         reap_fallback(buffer);
     }
     return status;

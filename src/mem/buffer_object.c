@@ -9,15 +9,15 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "core/cache/provided.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
 #include "mem/mem_calls.h"
+#include "track/track.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-
-static vr_atomic_u64 last_id;
 
 /* ------------------------------------------------------------ entering, leaving */
 
@@ -146,18 +146,32 @@ vram_status vram_buffer_destroy(vram_buffer *handle) {
 
 vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uint64_t bytes) {
     uint32_t each = vr_precision_bytes(taken->precision);
+    struct vram_growth growth;
+    vram_status status = vr_growth_take(taken->growth, &growth);
+    if (status != VRAM_OK) {
+        return status;
+    }
     if ((unsigned)taken->kind > VRAM_BUFFER_FALLBACK) {
         return vr_fail(VRAM_ERR_INVALID, "%d is not a vram_buffer_kind", (int)taken->kind);
     }
     if (!each) {
         return vr_fail(VRAM_ERR_INVALID, "%d is not a vram_precision", (int)taken->precision);
     }
-    if (bytes % each) {
+    if (bytes % each && !growth.element_bytes) {
         return vr_fail(VRAM_ERR_INVALID, "%llu bytes are not a whole number of %s elements",
                        (unsigned long long)bytes, vr_precision_name(taken->precision));
     }
     if (taken->flags & ~(uint32_t)VRAM_BUFFER_PAGEABLE) {
         return vr_fail(VRAM_ERR_INVALID, "unknown flags of a buffer: 0x%x", taken->flags);
+    }
+    if (taken->provider &&
+        (taken->kind == VRAM_BUFFER_MAPPED || taken->kind == VRAM_BUFFER_FALLBACK)) {
+        return vr_fail(VRAM_ERR_INVALID, "a buffer with a provider is of kind DEVICE, PINNED or "
+                                         "MANAGED");
+    }
+    status = vr_provided_check(taken->provider);
+    if (status != VRAM_OK) {
+        return status;
     }
     if (taken->name && strnlen(taken->name, VRAM_BUFFER_NAME_MAX) == VRAM_BUFFER_NAME_MAX) {
         return vr_fail(VRAM_ERR_INVALID, "a buffer's name has at most %d bytes",
@@ -182,7 +196,10 @@ static vram_status check_kind(const struct vr_pool *pool, vram_buffer_kind kind)
 vram_status vr_buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue *queue,
                            const struct vram_buffer_options *options, struct vr_buffer **out) {
     struct vr_tag *tag = NULL;
-    vram_status status = check_kind(pool, options->kind);
+    vram_status status =
+        options->provider ? vr_provider_check((vram_device *)(uintptr_t)pool->device->object.handle,
+                                              options->provider)
+                          : check_kind(pool, options->kind);
     if (status == VRAM_OK && options->tag && *options->tag) {
         status = vr_tag_get(vr_ledger_of(pool->device), options->tag, &tag);
     }
@@ -195,10 +212,13 @@ vram_status vr_buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue *que
     buffer->child.pool_ended = vr_buffer_pool_ended;
     buffer->pool = pool;
     buffer->pool_handle = pool->object.handle;
-    buffer->id = vr_fetch_add(&last_id, 1, VR_RELAXED) + 1;
+    buffer->id = vr_track_id_next();
     buffer->kind = options->kind;
     buffer->precision = options->precision;
     buffer->flags = options->flags;
+    if (options->provider) {
+        buffer->provider = *options->provider;
+    }
     buffer->moved = options->moved;
     buffer->user = options->user;
     buffer->tag = vr_tag_name(tag);

@@ -60,6 +60,7 @@ struct vr_buffer {
     uint64_t id;                   /* unique and increasing over the process */
     enum vram_buffer_kind kind;    /* as asked for */
     enum vram_precision precision; /* type of the elements */
+    struct vram_provider provider; /* of its memory; alloc NULL: the pool */
     uint32_t flags;                /* of vram_buffer_options */
     vram_buffer_moved_fn *moved;   /* called when the kind of memory changes; NULL: none */
     void *user;                    /* argument of `moved` */

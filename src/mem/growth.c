@@ -95,7 +95,7 @@ vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vra
     struct vram_alloc_options options = vr_buffer_alloc_options(buffer, bytes);
     vram_addr addr;
     options.reserve_bytes = reserve_for(buffer, bytes);
-    if (buffer->kind != VRAM_BUFFER_DEVICE || !options.reserve_bytes) {
+    if (buffer->kind != VRAM_BUFFER_DEVICE || buffer->provider.alloc || !options.reserve_bytes) {
         return vr_buffer_take(buffer, bytes, queue, memory);
     }
     vram_status status = vr_alloc_owned(pool_of(buffer), bytes, queue, &options, &addr);
@@ -304,8 +304,7 @@ vram_status vram_buffer_reserve(vram_buffer *handle, uint64_t bytes, vram_queue 
 /* The buffer is claimed. */
 static vram_status resize_claimed(struct growth_call *call, uint64_t bytes, vram_queue *queue) {
     struct vr_buffer *buffer = call->buffer;
-    uint32_t each = vr_precision_bytes(buffer->precision);
-    if (bytes % each) {
+    if (!buffer->growth.growth.element_bytes && bytes % vr_precision_bytes(buffer->precision)) {
         return vr_fail(VRAM_ERR_INVALID, "%llu bytes are not a whole number of %s elements",
                        (unsigned long long)bytes, vr_precision_name(buffer->precision));
     }
@@ -347,11 +346,9 @@ vram_status vram_buffer_resize_elements(vram_buffer *handle, uint64_t count, vra
     if (status != VRAM_OK) {
         return status;
     }
-    uint32_t each = call.buffer->growth.growth.element_bytes;
-    if (!vr_mul(count, each ? each : vr_precision_bytes(call.buffer->precision), &bytes)) {
-        status = vr_fail(VRAM_ERR_OVERFLOW, "%llu elements do not fit into 64 bits",
-                         (unsigned long long)count);
-    } else {
+    uint32_t each = vr_element_bytes(&call.buffer->growth.growth, call.buffer->precision);
+    status = vr_elements_size(each, count, &bytes);
+    if (status == VRAM_OK) {
         status = resize_claimed(&call, bytes, queue);
     }
     return call_end(&call, status);

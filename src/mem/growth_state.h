@@ -3,12 +3,18 @@
 #ifndef VR_GROWTH_STATE_H
 #define VR_GROWTH_STATE_H
 
-#include "vram/growth.h"
+#include "mem/mem_calls.h"
 
 struct vr_growth_state {
     struct vram_growth growth; /* its policy */
     uint64_t in_place, copies, copied_bytes, refusals;
 };
+
+/* Bytes of one element of a buffer with that policy, which was read. */
+static inline uint32_t vr_element_bytes(const struct vram_growth *growth,
+                                        vram_precision precision) {
+    return growth->element_bytes ? growth->element_bytes : vr_precision_bytes(precision);
+}
 
 /* Reads a policy of the program's; NULL: EXACT. VRAM_ERR_INVALID: the policy is invalid. */
 vram_status vr_growth_take(const struct vram_growth *given, struct vram_growth *growth);

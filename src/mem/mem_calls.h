@@ -15,6 +15,8 @@
 uint32_t vr_precision_bytes(vram_precision precision);
 const char *vr_precision_name(vram_precision precision);
 vram_status vr_precision_size(vram_precision precision, uint64_t count, uint64_t *bytes);
+/* The same for elements of `each` bytes, from 1. */
+vram_status vr_elements_size(uint32_t each, uint64_t count, uint64_t *bytes);
 const char *vr_buffer_kind_name(vram_buffer_kind kind);
 
 /* -------------------------------------------- buffers; buffer.c, buffer_object.c */

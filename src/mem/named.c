@@ -11,6 +11,7 @@
 #include "base/os/os.h"
 #include "base/size.h"
 #include "base/status.h"
+#include "core/ladder/handler.h"
 #include "core/limit/limit.h"
 #include "mem/mem_calls.h"
 
@@ -204,8 +205,22 @@ vram_status vram_named_config_set(vram_named *handle, const char *name,
 
 /* --------------------------------------------------------------------- limit */
 
+/* Asks the error handler about a refusal for `bytes` that is not the pool's, which asks by itself;
+   true: once more. No lock held. */
+static bool is_retried(struct vr_named *named, uint64_t bytes, vram_status status,
+                       uint32_t retries) {
+    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, (void *)(uintptr_t)named->pool);
+    struct vr_request request = {.size = bytes};
+    bool again = pool && status == VRAM_ERR_LIMIT &&
+                 vr_handler_ask(pool, &request, status, retries) == VRAM_ERROR_RETRY;
+    if (pool) {
+        vr_leave(pool);
+    }
+    return again;
+}
+
 /* Keeps (3): counts bytes that are about to be allocated, or VRAM_ERR_LIMIT. Takes the lock. */
-static vram_status reserve_bytes(struct vr_named *named, uint64_t bytes) {
+static vram_status try_reserve(struct vr_named *named, uint64_t bytes) {
     vr_named_refresh(named);
     vr_mutex_lock(&named->lock);
     uint64_t held = 0, sum;
@@ -222,6 +237,20 @@ static vram_status reserve_bytes(struct vr_named *named, uint64_t bytes) {
                           "(limit_bytes); %llu are held",
                           (unsigned long long)bytes, (unsigned long long)named->limit_bytes,
                           (unsigned long long)held);
+}
+
+static vram_status reserve_bytes(struct vr_named *named, uint64_t bytes) {
+    uint32_t retries = 0;
+    vram_status status;
+    struct vram_error error;
+    vr_error_save(&error);
+    do {
+        status = try_reserve(named, bytes);
+    } while (is_retried(named, bytes, status, retries++));
+    if (status == VRAM_OK) {
+        vr_error_restore(&error);
+    }
+    return status;
 }
 
 static void unreserve_bytes(struct vr_named *named, uint64_t bytes) {
@@ -241,11 +270,7 @@ static vram_status count_refusal(struct vr_named *named, vram_status status) {
 
 static vram_status bytes_of(const struct vram_growth *growth, vram_precision precision,
                             uint64_t elements, uint64_t *bytes) {
-    uint64_t each = growth->element_bytes ? growth->element_bytes : vr_precision_bytes(precision);
-    return vr_mul(elements, each, bytes)
-               ? VRAM_OK
-               : vr_fail(VRAM_ERR_OVERFLOW, "%llu elements do not fit into 64 bits",
-                         (unsigned long long)elements);
+    return vr_elements_size(vr_element_bytes(growth, precision), elements, bytes);
 }
 
 /* ------------------------------------------------------------------ creating */
@@ -316,6 +341,7 @@ static vram_status make_and_put(struct vr_named *named, const char *name, uint64
     vram_status status = bytes_of(&config->growth, config->precision, elements, &used);
     if (status == VRAM_OK) {
         status = vr_growth_next_given(&config->growth, 0, used, &capacity);
+        (void)is_retried(named, used, status, 0); /* the config stays the same, and its answer */
     }
     if (status == VRAM_OK) {
         status = reserve_bytes(named, capacity);
@@ -523,15 +549,24 @@ static vram_status grow_buffer(struct vr_named *named, vram_buffer *buffer, uint
     struct vram_growth_info info = {.size = sizeof info};
     struct vram_buffer_info before = vr_named_buffer((uintptr_t)buffer);
     uint64_t bytes = 0, capacity = 0;
-    vram_status status = vr_buffer_growth_get(buffer, &info);
+    uint32_t retries = 0;
+    vram_status status;
+    struct vram_error error;
+    vr_error_save(&error);
+    do { /* the handler may have set another policy */
+        status = vr_buffer_growth_get(buffer, &info);
+        if (status == VRAM_OK) {
+            status = bytes_of(&info.growth, before.precision, elements, &bytes);
+        }
+        if (status == VRAM_OK && bytes <= before.used_bytes) {
+            return VRAM_OK;
+        }
+        if (status == VRAM_OK) {
+            status = vr_growth_next_given(&info.growth, before.capacity_bytes, bytes, &capacity);
+        }
+    } while (is_retried(named, bytes, status, retries++));
     if (status == VRAM_OK) {
-        status = bytes_of(&info.growth, before.precision, elements, &bytes);
-    }
-    if (status == VRAM_OK && bytes <= before.used_bytes) {
-        return VRAM_OK;
-    }
-    if (status == VRAM_OK) {
-        status = vr_growth_next_given(&info.growth, before.capacity_bytes, bytes, &capacity);
+        vr_error_restore(&error);
     }
     if (status == VRAM_OK && capacity > before.capacity_bytes) {
         return grow_capacity(named, buffer, bytes, before.capacity_bytes, capacity, reserved);

@@ -42,11 +42,14 @@ vram_status vr_precision_size(vram_precision precision, uint64_t count, uint64_t
     if (!each) {
         return vr_fail(VRAM_ERR_INVALID, "%d is not a vram_precision", (int)precision);
     }
-    if (!vr_mul(count, each, bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, "%llu elements of %s do not fit into 64 bits",
-                       (unsigned long long)count, vr_precision_name(precision));
-    }
-    return VRAM_OK;
+    return vr_elements_size(each, count, bytes);
+}
+
+vram_status vr_elements_size(uint32_t each, uint64_t count, uint64_t *bytes) {
+    return vr_mul(count, each, bytes)
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_OVERFLOW, "%llu elements of %u bytes do not fit into 64 bits",
+                         (unsigned long long)count, each);
 }
 
 vram_status vram_precision_size(vram_precision precision, uint64_t count, uint64_t *bytes) {

@@ -119,9 +119,9 @@ static vram_status wrap_check(const struct vram_wrap *wrap,
         return vr_fail(VRAM_ERR_OVERFLOW, "0x%llx + %llu bytes pass the end of memory",
                        (unsigned long long)first, (unsigned long long)wrap->bytes);
     }
-    if (options->kind || options->flags || options->moved) {
-        return vr_fail(VRAM_ERR_INVALID,
-                       "wrapped memory keeps its kind: kind, flags and moved must be 0");
+    if (options->kind || options->flags || options->moved || options->provider) {
+        return vr_fail(VRAM_ERR_INVALID, "wrapped memory keeps its kind: kind, flags, moved and "
+                                         "provider must be 0");
     }
     return vr_buffer_options_check(options, wrap->bytes);
 }

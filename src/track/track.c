@@ -11,6 +11,10 @@
 
 vr_atomic_u64 vr_track_ids = 1;
 
+uint64_t vr_track_id_next(void) {
+    return vr_fetch_add(&vr_track_ids, 1, VR_RELAXED);
+}
+
 static inline uint64_t moment_now(uint32_t memory) {
     return (vr_clock_coarse() >> VR_TRACK_STEP_BITS)
                << (VR_TRACK_KIND_BITS + VR_TRACK_THREAD_BITS) |

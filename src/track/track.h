@@ -72,6 +72,9 @@ struct vr_track_view {
     uint64_t device;          /* of such a record: the handle that it was made through */
 };
 
+/* An id that nothing else in the process has: block, buffer or record of foreign memory. Rises. */
+uint64_t vr_track_id_next(void);
+
 /* Sums, all at the same time. */
 struct vr_track_totals {
     uint64_t count, bytes, held; /* live */

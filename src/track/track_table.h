@@ -62,7 +62,7 @@ struct vr_track {
     struct vr_link link;
 };
 
-/* Ids issued in the process. */
+/* The next id in the process. */
 extern vr_atomic_u64 vr_track_ids;
 
 /* --------------------------------------------------------------------- lock */

@@ -30,30 +30,37 @@ static vram_status gpu_free(void *user, vram_addr addr, uint64_t bytes) {
     return vram_device_free(allocator->device, addr);
 }
 
-/* Its sizes are multiplied unchecked there; here what does not fit is refused. */
+struct particle {
+    float x, y, z;
+};
+
+/* A buffer of any T, with an allocator of its own. Sizes are multiplied unchecked there; here what
+   does not fit is refused. */
 static void gpu_buffer(struct sample_world *world) {
     struct gpu_allocator allocator = {.device = world->device};
     vram_provider provider = {
         .size = sizeof provider, .user = &allocator, .alloc = gpu_allocate, .free = gpu_free};
-    vram_pool_options options = {.size = sizeof options, .provider = &provider};
+    vram_growth particles = {.size = sizeof particles,
+                             .policy = VRAM_GROWTH_FIXED,
+                             .element_bytes = sizeof(struct particle)};
+    vram_buffer_options options = {
+        .size = sizeof options, .provider = &provider, .growth = &particles};
     {
-        VRAM_AUTO(vram_pool) *pool = NULL;
         VRAM_AUTO(vram_buffer) *buffer = NULL;
         vram_buffer *too_large = NULL;
         vram_addr pointer;
-        must(vram_pool_create(world->device, &options, &pool));
-        must(vram_buffer_create_elements(pool, 1000, VRAM_PRECISION_FP32, world->queue, NULL,
+        must(vram_buffer_create_elements(world->pool, 1000, VRAM_PRECISION_BYTES, NULL, &options,
                                          &buffer));
-        must(vram_buffer_addr(buffer, &pointer));     /* as_ptr */
-        hold(sample_info(buffer).elements == 1000);   /* len */
-        hold(sample_info(buffer).used_bytes == 4000); /* size_bytes */
-        hold(sample_info(buffer).capacity_bytes == 4000);
-        hold(pointer != 0 && allocator.allocations == 1);
-        hold(vram_buffer_create_elements(pool, UINT64_MAX / 2, VRAM_PRECISION_FP32, world->queue,
-                                         NULL, &too_large) == VRAM_ERR_OVERFLOW);
+        must(vram_buffer_addr(buffer, &pointer));      /* as_ptr */
+        hold(sample_info(buffer).elements == 1000);    /* len */
+        hold(sample_info(buffer).used_bytes == 12000); /* size_bytes */
+        hold(sample_info(buffer).capacity_bytes == 12000);
+        hold(pointer != 0 && allocator.allocations == 1 && allocator.frees == 0);
+        hold(vram_buffer_create_elements(world->pool, UINT64_MAX / 10, VRAM_PRECISION_BYTES, NULL,
+                                         &options, &too_large) == VRAM_ERR_OVERFLOW);
         hold(!too_large);
-    } /* dropped: first the buffer, then the pool with what it holds */
-    hold(allocator.frees == allocator.allocations);
+    } /* dropped: its memory is the allocator's again */
+    hold(allocator.frees == 1 && allocator.allocations == 1);
 }
 
 /* The document's HostAllocator and UnifiedAllocator are ready-made: one table a kind. */
@@ -73,6 +80,18 @@ static void host_allocator(struct sample_world *world) {
         must(allocator.alloc(allocator.user, allocator.granule, &pointer)); /* allocate_pinned */
         memset((void *)(uintptr_t)pointer, 1, allocator.granule);
         must(allocator.free(allocator.user, pointer, allocator.granule)); /* free_pinned */
+
+        /* PinnedBuffer::new(len, allocator), UnifiedBuffer::new(len, allocator) */
+        vram_buffer_options options = {.size = sizeof options,
+                                       .kind = i ? VRAM_BUFFER_MANAGED : VRAM_BUFFER_PINNED,
+                                       .provider = &allocator};
+        VRAM_AUTO(vram_buffer) *buffer = NULL;
+        void *slice;
+        must(vram_buffer_create_elements(world->pool, 1024, VRAM_PRECISION_FP32, NULL, &options,
+                                         &buffer));
+        must(vram_buffer_host(buffer, &slice)); /* as_mut_slice */
+        sample_numbers(slice, 1024, 7);
+        hold(sample_info(buffer).location == kinds[i]);
     }
 }
 

@@ -41,6 +41,12 @@ void vr_pool_flush(struct vr_pool *flushed) {
     (void)flushed;
 }
 
+bool vr_limit_caches_add(struct vr_pool *of, bool added) {
+    (void)of;
+    (void)added;
+    return false;
+}
+
 void vr_limit_trim_cached(struct vr_pool *trimmed) {
     (void)trimmed;
 }

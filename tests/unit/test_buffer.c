@@ -9,6 +9,7 @@
 #include "unit/pool_flags.h"
 #include "unit/stats_of.h"
 #include "vram/buffer.h"
+#include "vram/growth.h"
 #include "vram/limits.h"
 
 #include <pthread.h>
@@ -80,6 +81,42 @@ static void a_buffer_says_what_it_is(void **state) {
 
 /* Acceptance item 23: the same number of elements of three precisions is three sizes, and bytes are
    told apart from elements. */
+/* Elements of any other type are those of the growth policy, from the creation on. */
+static void elements_of_any_size(void **state) {
+    static const uint32_t sizes[] = {1, 3, 12, 24, 1000};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_on(rig.device);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        vram_growth growth = {
+            .size = sizeof growth, .policy = VRAM_GROWTH_FIXED, .element_bytes = sizes[i]};
+        vram_buffer_options options = {.size = sizeof options, .growth = &growth};
+        vram_buffer *buffer;
+        assert_ok(vram_buffer_create_elements(pool, 101, VRAM_PRECISION_FP32, rig.queue, &options,
+                                              &buffer));
+        assert_int_equal(info_of(buffer).elements, 101);
+        assert_int_equal(info_of(buffer).used_bytes, 101 * sizes[i]);
+        growth.policy = VRAM_GROWTH_EXACT;
+        assert_ok(vram_buffer_growth_set(buffer, &growth));
+        assert_ok(vram_buffer_resize_elements(buffer, 1001, rig.queue));
+        assert_int_equal(info_of(buffer).elements, 1001);
+        assert_int_equal(info_of(buffer).used_bytes, 1001 * sizes[i]);
+        assert_ok(vram_buffer_growth_set(buffer, NULL)); /* those of the precision again */
+        assert_int_equal(info_of(buffer).elements, 1001 * sizes[i] / 4);
+        assert_int_equal(vram_buffer_resize_elements(buffer, UINT64_MAX / 2, rig.queue),
+                         VRAM_ERR_OVERFLOW);
+        if (sizes[i] > 1) {
+            buffer = NULL;
+            assert_int_equal(vram_buffer_create_elements(pool, UINT64_MAX / sizes[i] + 1,
+                                                         VRAM_PRECISION_FP32, rig.queue, &options,
+                                                         &buffer),
+                             VRAM_ERR_OVERFLOW);
+            assert_null(buffer);
+        }
+    }
+    rig_end_clean(&rig);
+}
+
 static void acceptance_23_precisions_count_in_elements(void **state) {
     static const struct {
         vram_precision precision;
@@ -514,6 +551,7 @@ static void quotas_count(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(a_buffer_says_what_it_is),
+        HERE(elements_of_any_size),
         HERE(acceptance_23_precisions_count_in_elements),
         HERE(acceptance_13_zero_overflow_and_double_destroy),
         HERE(bad_input_is_refused),

@@ -4,6 +4,7 @@
  * asked.
  */
 #include "unit/mem_world.h"
+#include "vram/buffer.h"
 #include "vram/foreign.h"
 #include "vram/limits.h"
 #include "vram/stats.h"
@@ -100,6 +101,57 @@ static struct listing listing_of(vram_live_query query) {
     query.size = sizeof query;
     assert_ok(vram_live_visit(&query, list_block, &listing));
     return listing;
+}
+
+/* A record says what it is, and no buffer and no block has its number. */
+static void says_what_it_is(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_ON};
+    vram_pool_options options = {.size = sizeof options, .limits = &limits};
+    vram_foreign_options scores = {.size = sizeof scores,
+                                   .tag = "attention_scores",
+                                   .kind = VRAM_MEMORY_HOST,
+                                   .elements = 256 * 1024};
+    vram_foreign_info info = {.size = sizeof info};
+    vram_buffer_info made = {.size = sizeof made};
+    uint64_t seen[8], count = 0, id;
+    vram_pool *pool;
+    vram_buffer *buffer;
+    vram_addr addr;
+    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(vram_foreign_track(rig.device, MIB, &scores, &seen[count++]));
+        assert_ok(vram_buffer_create(pool, 1000, rig.queue, NULL, &buffer));
+        assert_ok(vram_buffer_info_get(buffer, &made));
+        seen[count++] = made.id;
+    }
+    assert_ok(vram_alloc(pool, 1000, rig.queue, &addr));
+    struct listing all = listing_of((vram_live_query){.device = rig.device});
+    for (unsigned i = 0; i < all.count; i++) {
+        if (!all.blocks[i].foreign) {
+            seen[count++] = all.blocks[i].id; /* of the two buffers' memory, and of the block */
+        } else {
+            assert_int_equal(all.blocks[i].kind, VRAM_MEMORY_HOST);
+            assert_int_equal(all.blocks[i].elements, 256 * 1024);
+        }
+    }
+    assert_int_equal(count, 7);
+    for (uint64_t i = 0; i < count; i++) {
+        for (uint64_t k = 0; k < i; k++) {
+            assert_int_not_equal(seen[i], seen[k]);
+        }
+    }
+    assert_ok(vram_foreign_info_get(rig.device, seen[0], &info));
+    assert_int_equal(info.kind, VRAM_MEMORY_HOST);
+    assert_int_equal(info.elements, 256 * 1024);
+    scores.flags = VRAM_FOREIGN_COUNTS; /* in what budget? */
+    assert_int_equal(vram_foreign_track(rig.device, MIB, &scores, &id), VRAM_ERR_INVALID);
+    scores.kind = VRAM_MEMORY_MANAGED;
+    assert_ok(vram_foreign_track(rig.device, MIB, &scores, &id));
+    scores.kind = (vram_memory_kind)4;
+    assert_int_equal(vram_foreign_track(rig.device, MIB, &scores, &id), VRAM_ERR_INVALID);
+    rig_end_clean(&rig);
 }
 
 static bool find_group(void *user, const vram_live_group *group) {
@@ -365,6 +417,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(recorded_and_taken_back, start, nothing_left),
         cmocka_unit_test_setup_teardown(is_live_in_queries, start, nothing_left),
+        cmocka_unit_test_setup_teardown(says_what_it_is, start, nothing_left),
         cmocka_unit_test_setup_teardown(counts_in_budgets, start, nothing_left),
         cmocka_unit_test_setup_teardown(counts_in_the_fraction, start, nothing_left),
         cmocka_unit_test_setup_teardown(counts_for_its_tag, start, nothing_left),

@@ -259,6 +259,196 @@ static void pools_stand_on_providers(void **state) {
     }
 }
 
+/* A program's own allocator, over one of the library's: it counts, and may be told to refuse. */
+struct counted {
+    vram_provider base;
+    unsigned allocs, frees;
+    bool refuses;
+};
+
+static vram_status counted_alloc(void *user, uint64_t bytes, vram_addr *addr) {
+    struct counted *counted = user;
+    counted->allocs++;
+    return counted->refuses ? VRAM_ERR_HOST_MEMORY
+                            : counted->base.alloc(counted->base.user, bytes, addr);
+}
+
+static vram_status counted_free(void *user, vram_addr addr, uint64_t bytes) {
+    struct counted *counted = user;
+    counted->frees++;
+    return counted->base.free(counted->base.user, addr, bytes);
+}
+
+static vram_provider counting(struct counted *counted) {
+    return (vram_provider){.size = sizeof(vram_provider),
+                           .user = counted,
+                           .alloc = counted_alloc,
+                           .free = counted_free,
+                           .granule = counted->base.granule};
+}
+
+static const vram_buffer_kind buffer_kinds[] = {VRAM_BUFFER_DEVICE, VRAM_BUFFER_PINNED,
+                                                VRAM_BUFFER_MANAGED};
+
+/* With its kind, an allocator of the program's own serves buffers of that kind, and the driver does
+   not. */
+static void pools_stand_on_own_allocators(void **state) {
+    (void)state;
+    for (int kind = VRAM_MEMORY_DEVICE; kind <= VRAM_MEMORY_MANAGED; kind++) {
+        struct rig rig = rig_make("sim", "memory=256M,real=on");
+        struct counted counted = {.base = provider_of(&rig, (vram_memory_kind)kind)};
+        vram_provider provider = counting(&counted);
+        vram_pool_options options = {
+            .size = sizeof options, .provider = &provider, .kind = (vram_memory_kind)kind};
+        vram_buffer_options like = {.size = sizeof like, .kind = buffer_kinds[kind]};
+        vram_buffer_info info = {.size = sizeof info};
+        vram_pool *pool;
+        vram_buffer *buffer;
+        uint64_t before = sim_state(&rig).live_handles;
+        assert_ok(vram_pool_create(rig.device, &options, &pool));
+        assert_ok(vram_buffer_create(pool, 10000, rig.queue, &like, &buffer));
+        assert_ok(vram_buffer_info_get(buffer, &info));
+        assert_int_equal(info.location, kind);
+        assert_int_equal(info.pinned, kind == VRAM_MEMORY_PINNED);
+        assert_int_equal(counted.allocs, 1);
+        assert_int_equal(sim_state(&rig).live_handles, before + 1); /* that the allocator made */
+        if (kind == VRAM_MEMORY_MANAGED) {
+            assert_ok(vram_buffer_prefetch(buffer, 0, 10000, VRAM_TARGET_OWN, NULL));
+        }
+        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+        assert_ok(vram_buffer_destroy(buffer));
+        assert_ok(vram_pool_destroy(pool));
+        assert_int_equal(counted.frees, 1);
+        rig_end_clean(&rig);
+    }
+}
+
+/* Memory that is not what its pool says is refused, not used as something else. */
+static void allocators_must_say_their_kind(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=256M,real=on");
+    struct counted counted = {.base = provider_of(&rig, VRAM_MEMORY_PINNED)};
+    vram_provider provider = counting(&counted), plain = provider_of(&rig, VRAM_MEMORY_PINNED);
+    vram_pool_options options = {.size = sizeof options, .provider = &provider};
+    vram_pool *pool;
+    vram_addr addr;
+    for (int i = 0; i < 2; i++) {
+        assert_ok(vram_pool_create(rig.device, &options, &pool));
+        assert_int_equal(vram_alloc(pool, 100, rig.queue, &addr), VRAM_ERR_INVALID);
+        assert_non_null(strstr(vram_error_get()->text, "pinned memory"));
+        assert_int_equal(counted.allocs, counted.frees);
+        assert_ok(vram_pool_destroy(pool));
+        options.kind = VRAM_MEMORY_MANAGED;
+    }
+    assert_true(counted.allocs > 0);
+    for (int kind = VRAM_BUFFER_PINNED; kind <= VRAM_BUFFER_MAPPED; kind++) {
+        vram_buffer_options like = {.size = sizeof like, .kind = (vram_buffer_kind)kind};
+        vram_buffer *buffer = NULL;
+        options.kind = VRAM_MEMORY_DEVICE; /* it does not say: the driver is not its stand-in */
+        assert_ok(vram_pool_create(rig.device, &options, &pool));
+        assert_int_equal(vram_buffer_create(pool, 100, rig.queue, &like, &buffer),
+                         VRAM_ERR_UNSUPPORTED);
+        assert_non_null(strstr(vram_error_get()->text, "vram_pool_options.kind"));
+        assert_null(buffer);
+        assert_ok(vram_pool_destroy(pool));
+    }
+    options.kind = VRAM_MEMORY_MANAGED;
+    options.provider = &plain; /* the library's own is known */
+    assert_int_equal(vram_pool_create(rig.device, &options, &pool), VRAM_ERR_INVALID);
+    options.kind = VRAM_MEMORY_PINNED;
+    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    rig_end_clean(&rig);
+}
+
+/* Each buffer may have an allocator of its own, in one pool, and keeps it when it grows. */
+static void buffers_have_their_own_allocators(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=256M,real=on");
+    struct counted counted[3];
+    vram_buffer *buffers[3];
+    vram_pool *pool = pool_of(&rig, 0);
+    uint64_t before = sim_state(&rig).live_handles;
+    for (int i = 0; i < 3; i++) {
+        counted[i] = (struct counted){.base = provider_of(&rig, (vram_memory_kind)i)};
+        vram_provider provider = counting(&counted[i]);
+        vram_growth growth = {.size = sizeof growth};
+        vram_buffer_options options = {.size = sizeof options,
+                                       .kind = buffer_kinds[i],
+                                       .provider = &provider,
+                                       .growth = &growth};
+        vram_buffer_info info = {.size = sizeof info};
+        assert_ok(vram_buffer_create(pool, 5 * MIB, rig.queue, &options, &buffers[i]));
+        assert_ok(vram_buffer_info_get(buffers[i], &info));
+        assert_int_equal(info.location, i);
+        assert_int_equal(counted[i].allocs, 1);
+        assert_ok(vram_queue_fill(rig.queue, info.addr, 1, 1, i == 1 ? 0 : 5 * MIB));
+    }
+    assert_int_equal(sim_state(&rig).live_handles, before + 3);
+    assert_int_equal(stats_of(pool).reserved_bytes, 0);
+    assert_int_equal(stats_of(pool).other_bytes, 15 * MIB);
+    for (int i = 0; i < 3; i++) {
+        uint8_t byte = 0;
+        vram_span span;
+        assert_ok(vram_buffer_span(buffers[i], 5 * MIB - 1, 1, &span));
+        assert_ok(vram_span_upload(rig.queue, span, &(uint8_t){42}));
+        assert_ok(vram_buffer_resize(buffers[i], 9 * MIB, rig.queue));
+        assert_int_equal(counted[i].allocs, 2);
+        assert_ok(vram_buffer_span(buffers[i], 5 * MIB - 1, 1, &span));
+        assert_ok(vram_span_download(rig.queue, &byte, span));
+        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+        assert_int_equal(byte, 42);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_ok(vram_buffer_destroy(buffers[i]));
+        assert_int_equal(counted[i].frees, 2); /* no work uses it: it goes back at once */
+        vram_provider provider = counting(&counted[i]);
+        vram_buffer_options small = {
+            .size = sizeof small, .kind = buffer_kinds[i], .provider = &provider};
+        assert_ok(vram_buffer_create(pool, 1000, rig.queue, &small, &buffers[i]));
+        assert_int_equal(counted[i].allocs, 3); /* caches have no part in it */
+        assert_ok(vram_buffer_destroy(buffers[i]));
+    }
+    assert_int_equal(stats_of(pool).other_bytes, 0);
+    rig_end_clean(&rig);
+}
+
+static vram_status use_own_allocator(struct rig *rig, vram_pool *pool) {
+    static struct counted counted; /* it lasts as long as the pool */
+    counted = (struct counted){.base = {.size = sizeof counted.base}};
+    vram_status status = vram_provider_get(rig->device, VRAM_MEMORY_DEVICE, &counted.base);
+    vram_provider provider = counting(&counted);
+    vram_buffer_options options = {.size = sizeof options, .provider = &provider};
+    vram_buffer *buffer = NULL;
+    if (status == VRAM_OK) {
+        status = vram_buffer_create(pool, 3 * MIB, rig->queue, &options, &buffer);
+    }
+    assert_ok(vram_buffer_destroy(buffer));
+    return status;
+}
+
+static void own_allocators_may_fail(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=256M");
+    struct counted counted = {.base = provider_of(&rig, VRAM_MEMORY_DEVICE), .refuses = true};
+    vram_provider provider = counting(&counted);
+    vram_buffer_options options = {.size = sizeof options, .provider = &provider};
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_buffer *buffer = NULL;
+    assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &buffer),
+                     VRAM_ERR_HOST_MEMORY);
+    assert_non_null(strstr(vram_error_get()->text, "the provider refused"));
+    options.kind = VRAM_BUFFER_FALLBACK;
+    assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &buffer), VRAM_ERR_INVALID);
+    options.kind = VRAM_BUFFER_MANAGED; /* and gives other memory than it says */
+    counted.refuses = false;
+    assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &buffer), VRAM_ERR_INVALID);
+    provider.free = NULL;
+    assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &buffer), VRAM_ERR_INVALID);
+    assert_null(buffer);
+    rig_end_clean(&rig);
+    fail_every_call(use_own_allocator, "memory=64M");
+}
+
 static void misuse_of_providers(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=64M,devices=2");
@@ -333,6 +523,10 @@ int main(void) {
         CASE(every_call_may_fail),
         CASE(providers_serve_each_kind),
         CASE(pools_stand_on_providers),
+        CASE(pools_stand_on_own_allocators),
+        CASE(allocators_must_say_their_kind),
+        CASE(buffers_have_their_own_allocators),
+        CASE(own_allocators_may_fail),
         CASE(misuse_of_providers),
         CASE(hints_name_any_device),
         CASE(hints_stay_in_their_backend),

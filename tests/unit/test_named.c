@@ -11,6 +11,7 @@
 #include "vram/compat.h"
 #include "vram/limits.h"
 #include "vram/named.h"
+#include "vram/oom.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -327,6 +328,67 @@ static void limits_of_one(void **state) {
     config.growth.max_bytes = 8192; /* the policy may change later */
     assert_ok(vram_named_config_set(named, "a", &config));
     assert_ok(vram_named_ensure(named, "a", 2048, NULL));
+    rig_end_clean(&rig);
+}
+
+struct mender {
+    vram_named *named;
+    unsigned calls;
+    uint64_t bytes;
+    vram_status status;
+    unsigned mends; /* at which call it removes "old"; 0: never */
+};
+
+static vram_error_answer mend(void *user, const vram_error_event *event) {
+    struct mender *mender = user;
+    mender->calls++;
+    mender->bytes = event->bytes;
+    mender->status = event->error->status;
+    if (mender->calls == mender->mends) {
+        assert_ok(vram_named_remove(mender->named, "old"));
+        return VRAM_ERROR_RETRY;
+    }
+    return VRAM_ERROR_FAIL;
+}
+
+/* The error handler hears of what the manager refuses and of what the driver does, and may help. */
+static void refusals_reach_the_handler(void **state) {
+    vram_named_config config = config_of(VRAM_PRECISION_FP32);
+    vram_named_config pinned = {.size = sizeof pinned, .kind = VRAM_BUFFER_PINNED};
+    vram_buffer *old, *buffer = NULL;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,vmm=off");
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_named *named = named_of(&rig, pool, 10 * MIB);
+    struct mender mender = {.named = named};
+    assert_ok(vram_error_handler_set(rig.context, mend, &mender));
+    assert_ok(vram_named_add(named, "old", 8 * MIB, NULL, &old));
+    assert_int_equal(vram_named_add(named, "a", 4 * MIB, NULL, &buffer), VRAM_ERR_LIMIT);
+    assert_int_equal(mender.calls, 1);
+    assert_int_equal(mender.bytes, 4 * MIB);
+    assert_int_equal(mender.status, VRAM_ERR_LIMIT);
+    vram_error_clear();
+    mender.mends = 2;
+    assert_ok(vram_named_add(named, "a", 4 * MIB, NULL, &buffer)); /* now it goes */
+    assert_int_equal(mender.calls, 2);
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+    assert_ok(vram_named_add(named, "old", 4 * MIB, NULL, &old));
+    mender.mends = 3;
+    assert_ok(vram_named_ensure(named, "a", 5 * MIB, &buffer)); /* 4, 4 and 5 are too many */
+    assert_int_equal(mender.calls, 3);
+    config.growth = (vram_growth){.size = sizeof config.growth, .max_bytes = 4096};
+    assert_int_equal(vram_named_add(named, "b", 1025, &config, &buffer), VRAM_ERR_LIMIT);
+    assert_int_equal(mender.calls, 4);
+    assert_ok(vram_named_add(named, "b", 1000, &config, &buffer));
+    assert_int_equal(vram_named_ensure(named, "b", 1025, NULL), VRAM_ERR_LIMIT);
+    assert_int_equal(mender.calls, 5);
+    vram_sim_fault fault = {
+        .size = sizeof fault, .nth = 1, .for_ever = true, .code = VRAM_SIM_OUT_OF_MEMORY};
+    assert_ok(vram_sim_fault_set(rig.context, &fault));
+    assert_true(vram_status_is_exhausted(vram_named_add(named, "c", 100, &pinned, &buffer)));
+    assert_int_equal(mender.calls, 6);
+    assert_int_equal(all_of(named).refusals, 4); /* beside those that were mended */
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
     rig_end_clean(&rig);
 }
 
@@ -686,6 +748,7 @@ int main(void) {
                                         start, nothing_left),
         cmocka_unit_test_setup_teardown(growth_in_place_counts_what_is_new, start, nothing_left),
         cmocka_unit_test_setup_teardown(limits_of_one, start, nothing_left),
+        cmocka_unit_test_setup_teardown(refusals_reach_the_handler, start, nothing_left),
         cmocka_unit_test_setup_teardown(cleanup_of_the_unused, start, nothing_left),
         cmocka_unit_test_setup_teardown(many_threads, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_pool_that_sleeps_is_not_waited_for, start, nothing_left),

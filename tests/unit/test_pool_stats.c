@@ -4,6 +4,7 @@
  * their queues have ended, and at its peaks.
  */
 #include "byte_units.h"
+#include "core/object/pool_object.h"
 #include "unit/device_world.h"
 #include "unit/stats_of.h"
 #include "vram/limits.h"
@@ -13,6 +14,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <time.h>
 
 static uint64_t rounded(uint64_t size) {
     return size ? (size + 511) / 512 * 512 : 512;
@@ -168,6 +170,53 @@ static void other_threads_caches_are_counted(void **state) {
 /* ------------------------------------------------------------------------ warming */
 
 /* Warming is no request: it leaves memory behind, and no peak that the program never had. */
+/* Hits of a thread while another holds the pool's lock. */
+static void *hit_all_the_time(void *argument) {
+    struct worker *worker = argument;
+    vram_addr addr;
+    for (unsigned i = 0; i < 1001; i++) {
+        assert_ok(vram_alloc(worker->pool, worker->size, worker->queue, &addr));
+        assert_ok(vram_free(addr, worker->queue));
+        if (i == 0) { /* its cache has a block now */
+            sem_post(&worker->done);
+            sem_wait(&worker->end);
+        }
+    }
+    sem_post(&worker->done);
+    return NULL;
+}
+
+/* Counters of hot paths need no lock: with the pool's taken, they count all the same. */
+static void hits_are_counted_without_a_lock(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_OFF};
+    vram_pool_options options = {.size = sizeof options, .limits = &limits};
+    struct worker worker = {.queue = rig.queue, .size = 4096};
+    struct timespec until;
+    assert_ok(vram_pool_create(rig.device, &options, &worker.pool));
+    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, worker.pool);
+    sem_init(&worker.done, 0, 0);
+    sem_init(&worker.end, 0, 0);
+    assert_int_equal(pthread_create(&worker.thread, NULL, hit_all_the_time, &worker), 0);
+    sem_wait(&worker.done);
+    vram_pool_stats before = stats_of(worker.pool);
+    vr_mutex_lock(&pool->lock);
+    sem_post(&worker.end);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 60;
+    int waited = sem_timedwait(&worker.done, &until);
+    vr_mutex_unlock(&pool->lock);
+    pthread_join(worker.thread, NULL);
+    vr_leave(pool);
+    assert_int_equal(waited, 0);
+    vram_pool_stats after = stats_of(worker.pool);
+    assert_int_equal(after.allocs - before.allocs, 1000);
+    assert_int_equal(after.frees - before.frees, 1000);
+    assert_int_equal(after.cache_hits - before.cache_hits, 1000);
+    rig_end_clean(&rig);
+}
+
 static void warming_is_not_counted(void **state) {
     vram_pool *pool;
     (void)state;
@@ -355,6 +404,7 @@ int main(void) {
         HERE(the_peak_is_of_all_blocks_together),
         HERE(the_peak_is_exact),
         HERE(other_threads_caches_are_counted),
+        HERE(hits_are_counted_without_a_lock),
         HERE(warming_is_not_counted),
         HERE(rates_follow_from_counters),
         HERE(held_memory_is_a_hit_at_every_size),

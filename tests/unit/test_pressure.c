@@ -157,6 +157,35 @@ static void thresholds_have_hysteresis(void **state) {
     rig_end_clean(&rig);
 }
 
+/* The same at other values than 0.7 and 0.9, with a hysteresis of its own. */
+static void thresholds_are_the_programs_choice(void **state) {
+    static const struct {
+        uint64_t value;
+        unsigned calls;
+        double threshold; /* of the last call */
+    } walk[] = {{4999, 0, 0},   {5001, 1, 0.5}, {4901, 1, 0.5}, {5100, 1, 0.5},
+                {4899, 2, 0.5}, {6001, 4, 0.6}, {5901, 4, 0.6}, {5899, 5, 0.6}};
+    struct log log = {0};
+    vram_watch *watch;
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL);
+    vram_watch_options options = {.size = sizeof options,
+                                  .call = write_down,
+                                  .user = &log,
+                                  .warn = 0.5,
+                                  .emergency = 0.6,
+                                  .hysteresis = 0.01};
+    assert_ok(vram_pool_watch_begin(pool, &options, &watch));
+    for (unsigned i = 0; i < sizeof walk / sizeof walk[0]; i++) {
+        told_pressure(walk[i].value);
+        pressure_of(pool);
+        assert_int_equal(log.calls, walk[i].calls);
+        assert_true(log.last.threshold == walk[i].threshold);
+    }
+    rig_end_clean(&rig);
+}
+
 /* Every level is entered both ways, and counted. */
 static void levels_are_told_and_counted(void **state) {
     struct log log = {0};
@@ -434,6 +463,7 @@ int main(void) {
         TEST(acceptance_06_boundaries_of_limits),
         TEST(acceptance_06_unknown_stays_unknown),
         TEST(thresholds_have_hysteresis),
+        TEST(thresholds_are_the_programs_choice),
         TEST(levels_are_told_and_counted),
         TEST(an_allocation_notices),
         TEST(callbacks_may_call_the_library),

@@ -123,6 +123,39 @@ static void acceptance_20_frame_by_frame(void **state) {
     }
 }
 
+/* A queue that waits for a frame's point may overwrite what the frame is copied from. */
+static void a_point_holds_back_who_overwrites(void **state) {
+    (void)state;
+    for (uint32_t seed = 1; seed <= 8; seed++) {
+        char sim[64];
+        snprintf(sim, sizeof sim, "memory=64M,lag=50,seed=%u", seed);
+        struct rig rig = rig_make("sim", sim);
+        vram_readback *readback = readback_of(&rig, 2, VRAM_READBACK_STEADY, VRAM_READBACK_EVERY);
+        vram_addr source = memory_of(&rig, BYTES);
+        vram_queue *writer;
+        assert_ok(vram_queue_create(rig.device, NULL, &writer));
+        for (uint32_t i = 0; i < 10; i++) {
+            vram_frame frame;
+            vram_point point;
+            uint64_t number = 0;
+            assert_ok(vram_queue_fill(rig.queue, source, i, 1, BYTES));
+            assert_ok(vram_readback_start(readback, rig.queue, source, BYTES, &number));
+            assert_ok(vram_readback_point(readback, number, &point));
+            assert_ok(vram_queue_after(writer, point));
+            assert_ok(vram_queue_fill(writer, source, 0xFF, 1, BYTES));
+            assert_ok(vram_queue_mark(writer, &point));
+            assert_ok(vram_queue_after(rig.queue, point));
+            assert_ok(vram_readback_next(readback, 10 * SECOND, &frame));
+            expect_all(&frame, (uint8_t)i, BYTES);
+            assert_ok(vram_readback_release(readback, frame.number));
+        }
+        vram_readback_destroy(readback);
+        assert_ok(vram_queue_wait(rig.queue, 10 * SECOND));
+        assert_ok(vram_device_free(rig.device, source));
+        rig_end_clean(&rig);
+    }
+}
+
 /* While the producer is held up, nothing has arrived; both slots are taken by two starts, and the
    third has nothing to take. What it may take later is the policy's. */
 static void acceptance_20_a_second_start_before_the_first_is_taken(void **state) {
@@ -863,6 +896,7 @@ static void it_may_be_destroyed_under_its_users(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(acceptance_20_frame_by_frame),
+        HERE(a_point_holds_back_who_overwrites),
         HERE(acceptance_20_a_second_start_before_the_first_is_taken),
         HERE(acceptance_20_transfers_overlap),
         HERE(a_borrowed_frame_is_never_written),

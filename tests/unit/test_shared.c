@@ -4,6 +4,7 @@
  * ends the context behind them, so that the next one creates them anew.
  */
 #include "base/atomic.h"
+#include "byte_units.h"
 #include "device/device_calls.h"
 #include "device/objects.h"
 #include "unit/assert_ok.h"
@@ -44,6 +45,51 @@ static void each_device_has_one_handle_and_one_pool(void **state) {
     assert_ptr_equal(pool, same);
     assert_ptr_not_equal(pool, other);
     end_shared(first);
+}
+
+static vram_pool *pool_of_device(uint32_t id) {
+    vram_device *device;
+    vram_pool *pool;
+    assert_ok(vram_device_shared("sim", id, &device));
+    assert_ok(vram_pool_shared(device, &pool));
+    return pool;
+}
+
+/* What a program does that keeps one object for all devices: buffers, limits, use, pressure and
+   cleanup by the number of the device, and no table of its own. */
+static void pools_by_the_number_of_the_device(void **state) {
+    vram_device *devices[2], *none;
+    uint64_t bytes = 0, peak = 0, released;
+    (void)state;
+    for (uint32_t id = 0; id < 2; id++) {
+        vram_limits limits = {.size = sizeof limits, .hard_bytes = (32 << id) * MIB};
+        vram_pressure pressure = {.size = sizeof pressure};
+        vram_buffer *buffer, *refused;
+        assert_ok(vram_device_shared("sim", id, &devices[id]));
+        assert_ok(vram_pool_limits_set(pool_of_device(id), &limits));
+        assert_ok(vram_buffer_create_elements(pool_of_device(id), 4 << id << 20,
+                                              VRAM_PRECISION_FP32, NULL, NULL, &buffer));
+        assert_int_equal(vram_buffer_create_elements(pool_of_device(id), 8 << id << 20,
+                                                     VRAM_PRECISION_FP32, NULL, NULL, &refused),
+                         VRAM_ERR_LIMIT);
+        assert_ok(vram_pool_pressure_get(pool_of_device(id), &pressure));
+        assert_true(pressure.known && pressure.own >= 0.5);
+        if (id == 0) {
+            assert_ok(vram_buffer_destroy(buffer));
+        }
+    }
+    for (uint32_t id = 0; vram_device_shared("sim", id, &none) == VRAM_OK; id++) {
+        vram_pool_stats usage = {.size = sizeof usage};
+        assert_ok(vram_device_stats_get(none, &usage));
+        bytes += usage.requested_bytes;
+        peak += usage.peak_requested_bytes;
+    }
+    assert_int_equal(vram_device_shared("sim", 2, &none), VRAM_ERR_NO_DEVICE);
+    assert_int_equal(bytes, 32 * MIB);
+    assert_int_equal(peak, 48 * MIB);
+    assert_ok(vram_device_trim(devices[0], NULL, &released)); /* emergency_cleanup(0) */
+    assert_true(released >= 16 * MIB);
+    end_shared(devices[0]);
 }
 
 /* Two users of one native queue: what one frees serves the other at once. */
@@ -261,6 +307,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_device_has_one_handle_and_one_pool, simulate,
                                         nothing_left),
+        cmocka_unit_test_setup_teardown(pools_by_the_number_of_the_device, simulate, nothing_left),
         cmocka_unit_test_setup_teardown(users_share_memory_under_their_own_tags, simulate,
                                         nothing_left),
         cmocka_unit_test_setup_teardown(an_ended_queue_is_adopted_again, simulate, nothing_left),

@@ -30,7 +30,7 @@ pub struct Limits {
     pub hard_bytes: Option<u64>,
     /// The most idle memory that a pool keeps.
     pub cached_bytes: Option<u64>,
-    /// The most blocks of one size that a thread caches.
+    /// The most blocks of one size in all caches of the pool.
     pub cached_blocks: Option<u32>,
     /// Whether every live block has a record.
     pub tracking: Option<bool>,

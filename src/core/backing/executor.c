@@ -12,6 +12,7 @@
  */
 #include "core/backing/announce.h"
 #include "core/backing/backing.h"
+#include "core/cache/provided.h"
 #include "core/guard/block_lookup.h"
 #include "core/limit/budget.h"
 
@@ -33,55 +34,15 @@ static void count_call(struct vr_pool *pool, enum vr_pool_call call) {
 
 /* ----------------------------------------------------------------- segments */
 
-/* A provider may return any number: one that is not a vram_status must not be returned to the
-   program. */
-static vram_status provider_status(vram_status status) {
-    switch (status) {
-#define STATUS(name, value, text) case VRAM_##name:
-        VRAM_STATUS_MAP(STATUS)
-#undef STATUS
-        return status;
-    }
-    return VRAM_ERR_CORRUPT;
-}
-
 static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *step) {
-    VR_OPERATION("vram_provider.alloc");
-    vram_addr addr = 0;
-    uint64_t end;
-    struct vr_record *record = vr_record_take();
-    if (!record) {
-        return VRAM_ERR_HOST_MEMORY;
+    struct vr_record *record;
+    const struct vr_provided source = {&pool->provider, pool->kind, vr_pool_extent};
+    vram_status status = vr_provided_take(pool, &source, step->bytes, &record);
+    if (status == VRAM_OK) {
+        step->piece->addr = vr_load(&record->base, VR_RELAXED);
+        step->piece->native = (uint64_t)(uintptr_t)record; /* keeps (3) */
     }
-    VR_UNCANCELLED;
-    vram_status status =
-        provider_status(pool->provider.alloc(pool->provider.user, step->bytes, &addr));
-    if (status != VRAM_OK) {
-        vr_record_give(record);
-        return vr_fail(status, "the provider refused %llu bytes: %s",
-                       (unsigned long long)step->bytes, vr_status_text(status));
-    }
-    if (!addr || addr % pool->granule || !vr_add(addr, step->bytes, &end)) {
-        vr_record_give(record);
-        return vr_fail(VRAM_ERR_CORRUPT, "the provider returned the impossible address 0x%llx",
-                       (unsigned long long)addr);
-    }
-    vr_store(&record->pool, pool->object.handle, VR_RELEASE);
-    vr_store(&record->extent, vr_pool_extent, VR_RELEASE);
-    status = vr_record_publish_provided(record, addr, step->bytes, pool->device->object.handle);
-    if (status != VRAM_OK) {
-        struct vram_error error;
-        vr_error_save(&error);
-        if (status != VRAM_ERR_CORRUPT) {
-            (void)pool->provider.free(pool->provider.user, addr, step->bytes);
-        }
-        vr_error_restore(&error);
-        vr_record_give(record);
-        return status;
-    }
-    step->piece->addr = addr;
-    step->piece->native = (uint64_t)(uintptr_t)record; /* keeps (3) */
-    return VRAM_OK;
+    return status;
 }
 
 static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *step) {
@@ -120,15 +81,6 @@ static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *ste
     return VRAM_OK;
 }
 
-static vram_status provider_release(struct vr_pool *pool, vram_addr addr, uint64_t bytes) {
-    VR_OPERATION("vram_provider.free");
-    VR_UNCANCELLED;
-    vram_status status = provider_status(pool->provider.free(pool->provider.user, addr, bytes));
-    return status == VRAM_OK ? status
-                             : vr_fail(status, "the provider refused to free %llu bytes: %s",
-                                       (unsigned long long)bytes, vr_status_text(status));
-}
-
 /* The release was refused: the segment stays in use. If it cannot be entered in the map again, it
    is not found by address; the release is tried again when the pool is destroyed. */
 static void segment_restore(struct vr_pool *pool, struct vr_record *record, vram_addr addr,
@@ -160,7 +112,7 @@ static vram_status segment_release(struct vr_pool *pool, const struct vr_step *s
     vr_announce_segment_end(pool, record);
     vram_status status =
         pool->provider.alloc
-            ? provider_release(pool, addr, step->bytes)
+            ? vr_provided_release(&pool->provider, addr, step->bytes)
             : vr_memory_row(pool->kind)->free(&pool->device->base, addr, step->bytes);
     if (status == VRAM_OK) {
         vr_record_give(record);

@@ -122,8 +122,8 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
     cache->pool = pool;
     cache->thread = thread;
     cache->watched = pool->traced;
-    cache->depth = vr_load(&pool->caps.small_blocks, VR_RELAXED);
     thread_enter_wait(thread);
+    cache->depth = vr_load(&pool->caps.small_blocks, VR_RELAXED); /* inside: a drain renews it */
     struct vr_cache **old = table_replace(thread, table, mask, cache);
     vr_thread_leave(thread);
     vr_mem_free(old);
@@ -197,7 +197,7 @@ bool vr_cache_put_slow(struct vr_cache *cache, struct vr_block *block, uint64_t 
     struct vr_exact_bin *bin = &cache->exact[vr_exact_index(bytes)];
     uint32_t most = vr_load(&cache->pool->caps.cached_blocks, VR_RELAXED);
     uint32_t depth = bytes > VR_LARGE_BYTES ? 1 : most;
-    if (!bin_adopts(cache, bin, bytes) || bin->count >= depth) {
+    if (bin->count >= depth || !bin_adopts(cache, bin, bytes)) {
         return false;
     }
     bin->blocks[bin->count++] = block;
@@ -222,8 +222,8 @@ uint32_t vr_cache_empty(struct vr_cache *cache, struct vr_block **blocks, uint32
     for (uint32_t i = 0; i < VR_EXACT_BINS; i++) {
         struct vr_exact_bin *bin = &cache->exact[i];
         taken += empty_bin(&bin->count, bin->blocks, blocks + taken, capacity - taken);
-        if (!bin->count && bin->bytes > VR_LARGE_BYTES) {
-            bin_clear(cache, bin);
+        if (!bin->count && bin->bytes) {
+            bin_clear(cache, bin); /* it may have no share any more */
         }
     }
     return taken;

@@ -4,6 +4,7 @@
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"
+#include "core/limit/limit.h"
 
 #include "base/error.h"
 
@@ -14,7 +15,14 @@ static bool make_cache(struct vr_thread_state *thread, struct vr_pool *pool,
     vr_mutex_lock(&pool->lock);
     vram_status status = vr_pool_ensure_queue(pool, queue);
     vr_mutex_unlock(&pool->lock);
-    if (status != VRAM_OK || !vr_cache_make(thread, pool, pool->object.handle, id)) {
+    if (status != VRAM_OK) {
+        return false;
+    }
+    if (vr_limit_caches_add(pool, true)) {
+        (void)vr_pool_drain(pool);
+    }
+    if (!vr_cache_make(thread, pool, pool->object.handle, id)) {
+        (void)vr_limit_caches_add(pool, false);
         return false;
     }
     /* untaken: the queue ends at this moment */

@@ -11,6 +11,7 @@
 #include "core/cache/drain.h"
 #include "core/cache/other_memory.h"
 #include "core/cache/stamp.h"
+#include "core/limit/limit.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -130,7 +131,8 @@ void vr_pool_put_cached(struct vr_pool *pool, struct vr_queue_id queue, uint64_t
     struct vr_block *out = NULL;
     uint32_t kept = 0;
     assert(vr_pool_is_locked(pool));
-    if (bytes <= VR_SMALL_BYTES && !vr_load(&pool->uncached, VR_RELAXED)) {
+    if (bytes <= VR_SMALL_BYTES && !vr_load(&pool->uncached, VR_RELAXED) &&
+        !vr_load(&pool->caps.all_blocks, VR_RELAXED)) { /* thread caches have all of those */
         kept = vr_central_put(&pool->central, queue, bytes, blocks, count, &out, &from);
         vr_pool_list_to_space(pool, out, from);
     }
@@ -432,6 +434,7 @@ static void keep_counts(struct vr_pool *pool, const struct vr_cache *cache) {
 static void cache_drop(struct vr_cache *cache) {
     (void)drain_cache(cache);
     keep_counts(cache->pool, cache);
+    (void)vr_limit_caches_add(cache->pool, false);
     vr_cache_drop(cache);
 }
 

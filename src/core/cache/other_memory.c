@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * other_memory.c: blocks in other memory than the pool's own: managed, page-locked or host memory.
+ * other_memory.c: blocks in other memory than the pool's own: managed, page-locked or host memory,
+ * or that of the provider of one buffer, of which the record then has a copy.
  *
  *  (1) Each such block is a separate allocation with its own record in the address map. It is in no
  *      space; the block is in the pool's list `other_blocks`, through span.after, from its
@@ -14,10 +15,12 @@
  */
 #include "core/cache/other_memory.h"
 #include "core/cache/drain.h"
+#include "core/cache/provided.h"
 #include "core/cache/stamp.h"
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/os/os.h"
 #include "base/size.h"
 #include "base/status.h"
@@ -155,6 +158,11 @@ static vram_status make_block(struct vr_pool *pool, const struct vr_request *req
     return status;
 }
 
+static void record_drop(struct vr_record *record) {
+    vr_mem_free(record->provider);
+    vr_record_give(record);
+}
+
 /* Releases a record and its memory. False if the driver refused: the record stays, outside the
    map. */
 static bool release_record(struct vr_pool *pool, struct vr_record *record, bool chosen) {
@@ -164,12 +172,32 @@ static bool release_record(struct vr_pool *pool, struct vr_record *record, bool 
     if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
         vr_record_withdraw(record);
     }
-    if (release_memory(pool, kind, base, bytes) == VRAM_OK) {
-        vr_uncharge(pool->device, charge_of(kind, chosen, bytes));
-        vr_record_give(record);
-        return true;
+    vram_status status = record->provider ? vr_provided_release(record->provider, base, bytes)
+                                          : release_memory(pool, kind, base, bytes);
+    if (status != VRAM_OK) {
+        return false; /* it stays out of the map, which does no harm: its block was freed */
     }
-    return false; /* it stays out of the map, which does no harm: its block was freed */
+    vr_uncharge(pool->device, record->provider ? 0 : charge_of(kind, chosen, bytes));
+    record_drop(record);
+    return true;
+}
+
+/* make_block; if that fails, the record and its memory are released. */
+static vram_status block_over(struct vr_pool *pool, const struct vr_request *request,
+                              struct vr_record *record, struct vr_block **block) {
+    vram_status status = make_block(pool, request, record, block);
+    if (status != VRAM_OK) {
+        struct vram_error error;
+        uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
+        vr_error_save(&error);
+        if (!release_record(pool, record, request->flags & VR_REQUEST_CHOSEN)) {
+            vr_log(VRAM_LOG_ERROR, "the driver refused to release %llu bytes of a pool",
+                   (unsigned long long)bytes);
+            record_drop(record);
+        }
+        vr_error_restore(&error);
+    }
+    return status;
 }
 
 static vram_status fall_back(struct vr_pool *pool, const struct vr_request *request,
@@ -190,17 +218,34 @@ static vram_status fall_back(struct vr_pool *pool, const struct vr_request *requ
     status = take_memory(pool, kind, bytes, &record);
     if (status != VRAM_OK) {
         vr_uncharge(pool->device, charge_of(kind, chosen, bytes));
-    } else if ((status = make_block(pool, request, record, block)) != VRAM_OK) {
-        struct vram_error error;
-        vr_error_save(&error);
-        if (!release_record(pool, record, chosen)) {
-            vr_log(VRAM_LOG_ERROR, "the driver refused to release %llu bytes of a pool",
-                   (unsigned long long)bytes);
-            vr_record_give(record);
-        }
-        vr_error_restore(&error);
+        return status;
     }
-    return status;
+    return block_over(pool, request, record, block);
+}
+
+/* Takes the request's memory from its provider. */
+static vram_status take_provided(struct vr_pool *pool, const struct vr_request *request,
+                                 struct vr_block **block) {
+    VR_OPERATION("vram_alloc");
+    const struct vr_provided *source = request->provided;
+    struct vr_record *record;
+    uint64_t bytes;
+    if (!vr_round_up(request->bytes, vr_provided_granule(source->provider), &bytes)) {
+        return vr_fail(VRAM_ERR_HOST_MEMORY, "%llu bytes are more than can be addressed",
+                       (unsigned long long)request->bytes);
+    }
+    struct vram_provider *copy = vr_mem_alloc(1, sizeof *copy, vr_operation());
+    if (!copy) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = vr_provided_take(pool, source, bytes, &record);
+    if (status != VRAM_OK) {
+        vr_mem_free(copy);
+        return status;
+    }
+    *copy = *source->provider;
+    record->provider = copy;
+    return block_over(pool, request, record, block);
 }
 
 static void count_fallback(struct vr_pool *pool, const struct vr_request *request,
@@ -244,6 +289,14 @@ vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *re
     vram_status status;
     vr_error_save(&error);
     vr_fallback_reap(pool);
+    if (request->provided) {
+        status = take_provided(pool, request, block);
+        if (status == VRAM_OK) {
+            vr_request_miss(request);
+            count_fallback(pool, request, *block);
+        }
+        return status;
+    }
     if (!vr_fallback_first_of(pool, request, request->other, block, &status)) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u has no memory of the requested kind",
                        info->backend, info->backend_index);
@@ -336,7 +389,7 @@ void vr_fallback_end(struct vr_pool *pool) {
         if (!release_record(pool, record, chosen) && !release_record(pool, record, chosen)) {
             vr_log(VRAM_LOG_ERROR, "the driver refused to release %llu bytes of a pool",
                    (unsigned long long)vr_load(&record->bytes, VR_RELAXED));
-            vr_record_give(record);
+            record_drop(record);
         }
         block_forget(pool, block);
     }

@@ -16,7 +16,7 @@ void vr_fallback_freed(struct vr_pool *pool, struct vr_block *block);
 bool vr_fallback_first_of(struct vr_pool *pool, const struct vr_request *request, uint32_t allowed,
                           struct vr_block **block, vram_status *status);
 
-/* Allocates a block for a request of other memory (request->other). No lock held. */
+/* Allocates a block for a request of other memory (vr_request_is_other). No lock held. */
 vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *request,
                                struct vr_block **block);
 /* Releases the memory of freed blocks that no work uses any more. No lock held. */

@@ -118,8 +118,12 @@ void vr_budget_apply(struct vr_pool *pool, struct vr_space *space) {
     uint64_t all = vr_load(&pool->device->slot->account->charged_bytes, VR_RELAXED);
     uint64_t held = vr_load(&pool->charged, VR_RELAXED), others = all > held ? all - held : 0;
     bool known = memory.known && vr_pool_on_device(pool);
+    uint64_t kept = pool->flags & VRAM_POOL_DETERMINISTIC /* which releases by no free */
+                        ? UINT64_MAX
+                        : vr_load(&pool->caps.cached_bytes, VR_RELAXED);
     vr_space_limit_set(space, limit_minus(vr_budget_bytes(pool), other),
-                       known ? limit_minus(limit_minus(memory.value, others), other) : UINT64_MAX);
+                       known ? limit_minus(limit_minus(memory.value, others), other) : UINT64_MAX,
+                       kept);
 }
 
 /* ------------------------------------------------------------------- charging */

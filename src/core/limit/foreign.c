@@ -9,12 +9,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "track/track.h"
 
 #include <string.h>
 
 enum { CAPACITY_FIRST = 16 };
-
-static vr_atomic_u64 last_id; /* in the process */
 
 /* The index of the first record whose id is at least `id`. Under the lock. */
 static size_t foreign_index(const struct vr_foreigns *foreigns, uint64_t id) {
@@ -45,6 +44,14 @@ static vram_status take_options(const struct vram_foreign_options *from,
     }
     if (taken->flags & ~(uint32_t)VRAM_FOREIGN_COUNTS) {
         return vr_fail(VRAM_ERR_INVALID, "unknown flags: 0x%x", taken->flags);
+    }
+    bool counts = taken->flags & VRAM_FOREIGN_COUNTS;
+    bool host = taken->kind == VRAM_MEMORY_PINNED || taken->kind == VRAM_MEMORY_HOST;
+    if ((unsigned)taken->kind > VRAM_MEMORY_HOST) {
+        return vr_fail(VRAM_ERR_INVALID, "%d is not a vram_memory_kind", (int)taken->kind);
+    }
+    if (counts && host) {
+        return vr_fail(VRAM_ERR_INVALID, "host memory is in no budget: leave VRAM_FOREIGN_COUNTS");
     }
     if (taken->name && strlen(taken->name) >= VRAM_FOREIGN_NAME_MAX) {
         return vr_fail(VRAM_ERR_INVALID, "the name is too long: use at most %d bytes",
@@ -98,7 +105,7 @@ static vram_status foreign_append(struct vr_foreigns *foreigns, struct vr_foreig
         foreigns->records = records;
         foreigns->capacity = capacity;
     }
-    record->id = vr_fetch_add(&last_id, 1, VR_RELAXED) + 1;
+    record->id = vr_track_id_next();
     foreigns->records[foreigns->count++] = record;
     foreigns->bytes += record->bytes;
     foreigns->counted_bytes += record->counts ? record->bytes : 0;
@@ -161,6 +168,8 @@ vram_status vram_foreign_track(vram_device *handle, uint64_t bytes,
         record->device = ((struct vr_object *)device)->handle;
         record->bytes = bytes;
         record->counts = taken.flags & VRAM_FOREIGN_COUNTS;
+        record->kind = taken.kind;
+        record->elements = taken.elements;
         record->since_ns = vr_clock_now();
         memcpy(record->name, taken.name ? taken.name : "", taken.name ? strlen(taken.name) : 0);
         if (taken.tag && *taken.tag) {
@@ -232,6 +241,8 @@ static vram_status foreign_read(vram_device *handle, uint64_t id, bool behind,
             full.id = record->id;
             full.bytes = record->bytes;
             full.counts = record->counts;
+            full.kind = record->kind;
+            full.elements = record->elements;
             full.tag = vr_tag_name(record->tag);
             full.since_ns = record->since_ns;
             memcpy(full.name, record->name, sizeof full.name);

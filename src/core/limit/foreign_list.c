@@ -30,7 +30,8 @@ bool vr_foreigns_copy(const struct vr_foreigns *foreigns, struct vr_tracks *trac
                                        .held = record->bytes,
                                        .number = tracks->foreign_count++,
                                        .time_ns = record->since_ns,
-                                       .memory = VRAM_MEMORY_DEVICE,
+                                       .memory = record->kind,
+                                       .elements = record->elements,
                                        .site.tag = vr_tag_name(record->tag),
                                        .foreign = true,
                                        .device = record->device};

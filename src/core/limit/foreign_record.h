@@ -23,6 +23,8 @@ struct vr_foreign {
     struct vr_slot *slot; /* through which it was charged, */
     uint64_t device;      /* and the handle */
     bool counts;
+    vram_memory_kind kind;
+    uint64_t elements; /* 0: unknown */
     char name[VRAM_FOREIGN_NAME_MAX];
 };
 

@@ -229,12 +229,38 @@ static void allow_large(struct vr_pool *pool, const struct vram_limits *limits) 
     pool->large_most = most;
 }
 
-/* Whether anybody has set cached_blocks. Small sizes do not follow the default preset's 8: bins
-   of 8 instead of 32 make bursts of small blocks 45 % slower. Under the ledger's lock. */
+/* Whether anybody has set cached_blocks. The default preset's 8 bound each cache, and small sizes
+   do not follow it: bins of 8 instead of 32 make bursts of small blocks 45 % slower. Under the
+   ledger's lock. */
 static bool blocks_are_set(const struct vr_pool *pool, const struct vr_ledger *ledger) {
     return pool->limits.cached_blocks || ledger->limits.cached_blocks ||
            vr_option_number(VR_OPTION_CACHED_BLOCKS) ||
            vr_option_number(VR_OPTION_PRESET) != VRAM_PRESET_DEFAULT;
+}
+
+/* Gives every cache an equal share of the blocks of one size that the pool may cache. Under the
+   ledger's lock. */
+static void share_blocks(struct vr_pool *pool, uint32_t each, bool set) {
+    struct vr_caps *caps = &pool->caps;
+    uint32_t share = each / (pool->cache_count ? pool->cache_count : 1);
+    vr_store(&caps->all_blocks, set ? each : 0, VR_RELAXED);
+    vr_store(&caps->cached_blocks, set ? share : each, VR_RELAXED);
+    vr_store(&caps->small_blocks, set ? share : VR_SMALL_DEPTH, VR_RELAXED);
+}
+
+bool vr_limit_caches_add(struct vr_pool *pool, bool added) {
+    struct vr_ledger *ledger = vr_ledger_of(pool->device);
+    vr_mutex_lock(&ledger->lock);
+    uint32_t all = vr_load(&pool->caps.all_blocks, VR_RELAXED);
+    uint32_t before = vr_load(&pool->caps.small_blocks, VR_RELAXED);
+    assert(added || pool->cache_count > 0);
+    pool->cache_count += added ? 1 : UINT32_MAX; /* one less */
+    if (all) {
+        share_blocks(pool, all, true);
+    }
+    bool fewer = vr_load(&pool->caps.small_blocks, VR_RELAXED) < before;
+    vr_mutex_unlock(&ledger->lock);
+    return fewer;
 }
 
 void vr_limit_derive(struct vr_pool *pool) {
@@ -253,9 +279,7 @@ void vr_limit_derive(struct vr_pool *pool) {
     vr_store(&caps->fraction_bytes, part_of(capacity.total, limits.fraction), VR_RELAXED);
     vr_store(&caps->min_free_bytes, alone || !vr_pool_on_device(pool) ? 0 : free, VR_RELAXED);
     vr_store(&caps->cached_bytes, limits.cached_bytes, VR_RELAXED);
-    vr_store(&caps->cached_blocks, limits.cached_blocks, VR_RELAXED);
-    vr_store(&caps->small_blocks,
-             blocks_are_set(pool, ledger) ? limits.cached_blocks : VR_SMALL_DEPTH, VR_RELAXED);
+    share_blocks(pool, limits.cached_blocks, blocks_are_set(pool, ledger));
     vr_store(&caps->falls_back, limits.cpu_fallback != VRAM_SWITCH_OFF, VR_RELAXED);
     bool asked = pool->limits.cpu_fallback == VRAM_SWITCH_ON ||
                  (pool->limits.cpu_fallback == VRAM_SWITCH_DEFAULT &&

@@ -111,6 +111,10 @@ void vr_limits_ceiling(struct vr_capacity capacity, enum vr_option hard,
 /* Derives the pool's caps again if limits have changed since. No lock held. */
 void vr_limit_derive(struct vr_pool *pool);
 
+/* A thread is about to have one more cache of the pool, or has dropped one. True: the others may
+   keep fewer blocks now, and are to be drained. No higher lock held. */
+bool vr_limit_caches_add(struct vr_pool *pool, bool added);
+
 /* Whether other memory may replace the pool's: vram_limits.cpu_fallback. Checked before every
    fallback. No lock held. */
 bool vr_limit_falls_back(struct vr_pool *pool);

@@ -102,8 +102,9 @@ struct vr_caps {
     vr_atomic_u64 fraction_bytes; /* that the program may hold on the device when the pool grows */
     vr_atomic_u64 min_free_bytes; /* to stay free on the device; 0: none */
     vr_atomic_u64 cached_bytes;   /* held, and in no block */
-    vr_atomic_u32 cached_blocks;  /* in an exact bin */
-    vr_atomic_u32 small_blocks;   /* in a small bin: the same if it is set, else VR_SMALL_DEPTH */
+    vr_atomic_u32 all_blocks;     /* of one size in all caches together; 0: cached_blocks in each */
+    vr_atomic_u32 cached_blocks;  /* in an exact bin: its cache's share of all_blocks */
+    vr_atomic_u32 small_blocks;   /* in a small bin: the same share, or else VR_SMALL_DEPTH */
     vr_atomic_bool falls_back;    /* a fallback to other memory is allowed */
     vr_atomic_u32 fallback; /* vram_fallback of plain allocations, unless the ladder has some */
 };
@@ -182,6 +183,7 @@ struct vr_pool {
     struct vr_caps caps;
     vr_atomic_u64 charged;     /* bytes held from driver or provider, or about to be */
     uint64_t large_most;       /* what large_left was last set to; the ledger's lock */
+    uint32_t cache_count;      /* of threads and queues, or about to be; the ledger's lock */
     struct vram_limits limits; /* as set; the ledger's lock */
     struct vr_pool_pressure pressure;
     vr_atomic_bool owned;         /* the owner still has its reference; pool_end.c (4) */
@@ -200,6 +202,7 @@ struct vr_pool {
     struct vr_ladder ladder;
     const struct vr_miss_ops *miss;  /* calls for the ladder's steps; fixed at creation */
     uint64_t idle_tried_bytes;       /* idle bytes that the last release left: limit_set.c */
+    uint64_t idle_calls;             /* calls since then that found too much */
     uint64_t plans;                  /* number of times that held memory did not suffice */
     uint64_t leaving_plans;          /* plans whose blocks are still in the space; sleep.c step 2 */
     struct vr_block *deferred;       /* freed, waiting for other queues or pins; by `next` */

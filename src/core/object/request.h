@@ -14,6 +14,8 @@ enum {
     VR_REQUEST_MOVED = 1u << 28   /* existing contents move to other memory: not counted either */
 };
 
+struct vr_provided; /* cache/provided.h */
+
 struct vr_request {
     uint64_t size;                        /* as requested */
     uint64_t bytes;                       /* rounded */
@@ -30,7 +32,8 @@ struct vr_request {
     uint32_t record;         /* number of its prepared tracking record; 0: none; pool_tracking.h */
     uint32_t stack;          /* number of the call stack; 0: not known */
     uint32_t other;          /* vram_fallback: take the first of these, not the pool's own memory */
-    bool *missed;            /* set if the driver is called for its memory; NULL: not asked */
+    const struct vr_provided *provided; /* take its memory instead, not the pool's; NULL: none */
+    bool *missed; /* set if the driver is called for its memory; NULL: not asked */
 };
 
 /* A block that can grow is placed among the large ones, whatever its size. */
@@ -38,6 +41,11 @@ static inline enum vr_pool_part vr_request_part(const struct vr_request *request
     return request->behind    ? (enum vr_pool_part)request->behind->part
            : request->reserve ? VR_PART_LARGE
                               : vr_part_of(request->bytes);
+}
+
+/* Whether it is for other memory than the pool's own. */
+static inline bool vr_request_is_other(const struct vr_request *request) {
+    return request->other || request->provided;
 }
 
 /* Notes that the driver is called for its memory: the request is a miss. */

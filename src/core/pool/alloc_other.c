@@ -10,13 +10,14 @@
 #include "base/error.h"
 
 static vram_status alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
-                               const struct vram_alloc_options *options, uint32_t other,
-                               uint32_t flags, vram_addr *addr) {
+                               const struct vram_alloc_options *options,
+                               const struct vr_other *other, vram_addr *addr) {
     VR_OPERATION("vram_alloc");
     struct vr_request request = {.size = size,
                                  .queue = vr_queue_id_of(queue),
-                                 .flags = flags,
-                                 .other = other,
+                                 .flags = other->flags,
+                                 .other = other->kinds,
+                                 .provided = other->provided,
                                  .name = options->name,
                                  .elements = options->elements};
     struct vr_pool *pool;
@@ -43,11 +44,11 @@ static vram_status alloc_other(vram_pool *handle, uint64_t size, vram_queue *que
 }
 
 vram_status vr_pool_alloc_other(vram_pool *pool, uint64_t size, vram_queue *queue,
-                                const struct vram_alloc_options *options, uint32_t other,
-                                uint32_t flags, vram_addr *addr) {
+                                const struct vram_alloc_options *options,
+                                const struct vr_other *other, vram_addr *addr) {
     vram_status status;
     do { /* as vr_alloc_owned */
-        status = alloc_other(pool, size, queue, options, other, flags, addr);
+        status = alloc_other(pool, size, queue, options, other, addr);
     } while (status == VRAM_OK && !vr_pool_own((uintptr_t)pool, *addr, true));
     return status;
 }

@@ -445,6 +445,28 @@ static vram_status supply_slowly(struct miss *miss) {
     return status;
 }
 
+/* Other memory, by the driver or a provider. The error handler is asked about memory that the
+   caller chose, as nothing else would replace it. */
+static vram_status supply_other(struct vr_pool *pool, const struct vr_request *request,
+                                struct vr_block **block) {
+    uint32_t retries = 0;
+    struct vram_error error;
+    vr_error_save(&error);
+    for (;;) {
+        vram_status status = vr_fallback_supply(pool, request, block);
+        if (status == VRAM_OK) {
+            vr_error_restore(&error);
+        }
+        if (!vr_status_is_exhausted(status) || !(request->flags & VR_REQUEST_CHOSEN) ||
+            vr_handler_ask(pool, request, status, retries++) != VRAM_ERROR_RETRY) {
+            return status;
+        }
+        if (!vr_pool_is_open(pool)) {
+            return vr_fail(VRAM_ERR_STALE, "the pool was destroyed by the error handler");
+        }
+    }
+}
+
 vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block **block, struct vr_block **more, uint32_t *extra) {
     struct miss miss = {.pool = pool,
@@ -454,8 +476,8 @@ vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *reques
                         .extra = extra,
                         .capacity = *extra};
     struct vram_error error;
-    if (request->other) {
-        return vr_fallback_supply(pool, request, block);
+    if (vr_request_is_other(request)) {
+        return supply_other(pool, request, block);
     }
     assert(vr_locks_held() == 0); /* plans call the driver, the ladder calls the program */
     vr_error_save(&error);

@@ -379,7 +379,7 @@ static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *reques
                                  vram_addr *addr) {
     struct vr_block *block, *more[VR_SMALL_DEPTH / 2];
     bool small = request->bytes <= VR_SMALL_BYTES && !request->align &&
-                 !vr_load(&pool->uncached, VR_RELAXED) && !request->other;
+                 !vr_load(&pool->uncached, VR_RELAXED) && !vr_request_is_other(request);
     uint32_t extra = small ? vr_load(&pool->caps.small_blocks, VR_RELAXED) / 2 : 0;
     bool missed = false;
     if (request->try_cache && hit_request(pool, request, addr)) {

@@ -102,7 +102,7 @@ vram_status vr_pool_end(struct vr_pool *pool);
 /* The destructor, also of a half-built pool. */
 void vr_pool_free(void *memory);
 
-/* The kind of memory that a provider serves: DEVICE, unless vram_provider_get made it;
+/* The kind of memory that a provider is known to serve: DEVICE, unless vram_provider_get made it;
    provider.c. */
 vram_memory_kind vr_provider_kind(const struct vram_provider *provider);
 /* VRAM_ERR_INVALID for one that vram_provider_get made for another device; NULL is allowed. */
@@ -113,14 +113,19 @@ vram_status vr_provider_check(const vram_device *device, const struct vram_provi
 vram_status vr_pool_check_options(const struct vram_pool_options *options);
 vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *options);
 
-/* Allocates memory of another kind than the pool's own, as a block of the pool: the first of
-   `other` (vram_fallback) that is available. vram_free and the pool's end free it in stream order.
-   `flags`: VR_REQUEST_CHOSEN, _MOVED, or 0 for a fallback; of `options` only tag, name and elements
-   are used. The caller owns the block, as with vr_alloc_owned. VRAM_ERR_UNSUPPORTED: the device has
-   none of them; alloc_other.c. */
+/* Which other memory than the pool's own. */
+struct vr_other {
+    uint32_t kinds;                     /* of vram_fallback: the first that is available */
+    uint32_t flags;                     /* VR_REQUEST_CHOSEN, _MOVED, or 0 for a fallback */
+    const struct vr_provided *provided; /* this, and none of the kinds; NULL: none */
+};
+
+/* Allocates such memory as a block of the pool. vram_free and the pool's end free it in stream
+   order. Of `options` only tag, name and elements are used. The caller owns the block, as with
+   vr_alloc_owned. VRAM_ERR_UNSUPPORTED: the device has none of the kinds; alloc_other.c. */
 vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
-                                const struct vram_alloc_options *options, uint32_t other,
-                                uint32_t flags, vram_addr *addr);
+                                const struct vram_alloc_options *options,
+                                const struct vr_other *other, vram_addr *addr);
 
 /* VRAM_ERR_OVERFLOW: the size cannot be rounded up to that of a block; request.c. */
 vram_status vr_fail_size(uint64_t size);

@@ -5,6 +5,7 @@
 #include "core/backing/announce.h"
 #include "core/backing/backing.h"
 #include "core/cache/drain.h"
+#include "core/cache/provided.h"
 #include "core/cache/stamp.h"
 #include "core/ladder/ladder.h"
 #include "core/limit/limit.h"
@@ -19,6 +20,7 @@
 #include "base/os/os.h"
 #include "base/size.h"
 #include "device/ops.h"
+#include "track/event.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -72,15 +74,15 @@ vram_status vr_pool_check_options(const struct vram_pool_options *options) {
                        (int)options->kind);
     }
     const struct vram_provider *provider = options->provider;
-    if (provider && options->kind != VRAM_MEMORY_DEVICE) {
-        return vr_fail(VRAM_ERR_INVALID,
-                       "a pool with a provider has no memory kind: leave `kind` at 0");
+    if (provider && options->kind != VRAM_MEMORY_DEVICE &&
+        vr_provider_kind(provider) != VRAM_MEMORY_DEVICE &&
+        vr_provider_kind(provider) != options->kind) {
+        return vr_fail(VRAM_ERR_INVALID, "the provider serves %s memory, and `kind` says %s",
+                       vr_memory_name(vr_provider_kind(provider)), vr_memory_name(options->kind));
     }
-    if (provider && (provider->size != sizeof *provider || !provider->alloc || !provider->free ||
-                     (provider->granule &&
-                      (!vr_is_power_of_two(provider->granule) || provider->granule < 4096)))) {
-        return vr_fail(VRAM_ERR_INVALID, "the provider is invalid: set size, alloc and free, and a "
-                                         "granule of 0 or a power of two from 4096");
+    vram_status status = vr_provided_check(provider);
+    if (status != VRAM_OK) {
+        return status;
     }
     if (options->flags & VRAM_POOL_SHARE_FABRIC &&
         (options->flags & SHARE_FLAGS) != VRAM_POOL_SHAREABLE) {
@@ -124,7 +126,9 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
     const struct vram_device_info *info = &pool->device->base.info;
     uint32_t share = options->flags & SHARE_FLAGS;
     pool->direct = !vr_option_number(VR_OPTION_POOL) || share == VRAM_POOL_SHAREABLE;
-    pool->kind = options->provider ? vr_provider_kind(options->provider) : options->kind;
+    pool->kind = options->provider && options->kind == VRAM_MEMORY_DEVICE
+                     ? vr_provider_kind(options->provider)
+                     : options->kind;
     pool->announced = vr_announce_begin(pool, options);
     bool segments = options->flags & VRAM_POOL_SEGMENTS || pool->direct || pool->announced;
     bool vmm = pool->device->base.vmm && !options->provider && pool->kind == VRAM_MEMORY_DEVICE &&
@@ -133,7 +137,7 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
         share || (vmm && pool->device->base.share && vr_option_number(VR_OPTION_EXPORTABLE));
     if (options->provider) {
         pool->provider = *options->provider;
-        pool->granule = pool->provider.granule ? pool->provider.granule : 2 * VR_MIB;
+        pool->granule = vr_provided_granule(&pool->provider);
     } else {
         pool->granule = vmm ? info->vmm_granule.value : vr_memory_granule(pool->device, pool->kind);
     }

@@ -102,12 +102,14 @@ bool vr_pool_alloc_shortcut(struct vr_cache *cache, uint64_t size, uint64_t byte
 }
 
 /* Puts half of a full bin into the central cache and the block into the bin; false if the central
-   cache has no room. Under the lock. */
+   cache has no room. If thread caches have all that may be cached, that half goes to the space.
+   Under the lock. */
 static bool spill_bin(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     struct vr_block *blocks[VR_SMALL_DEPTH];
     uint32_t kept = cache->depth / 2, count = cache->small[bytes / VR_UNIT].count;
     if (kept >= count ||
-        !vr_central_has_room(&cache->pool->central, cache->queue, bytes, count - kept)) {
+        (!vr_load(&cache->pool->caps.all_blocks, VR_RELAXED) &&
+         !vr_central_has_room(&cache->pool->central, cache->queue, bytes, count - kept))) {
         return false;
     }
     block->home = cache->queue;

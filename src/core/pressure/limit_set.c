@@ -36,19 +36,32 @@ static void release_idle(struct vr_pool *pool, uint64_t most) {
     vr_error_restore(&error); /* what the driver refuses stays, and is tried again */
 }
 
-/* A release is tried when the idle bytes exceed the limit by an eighth of it (`now`: at all), and
-   again with each further eighth: unfinished work may keep the memory, and a free must stay cheap
-   meanwhile. Not in a deterministic pool, whose addresses would depend on the moment. */
+enum { IDLE_CALLS = 64 }; /* see is_due */
+
+/* A release is tried when the idle bytes exceed the limit by an eighth of it (`now`: at all).
+   Unfinished work may keep the memory, and a free must stay cheap meanwhile: then it is tried again
+   with each further eighth, and at calls number 1, 2, 4, ... 64, 128, 192, ... since then. Under
+   the lock. */
+static bool is_due(struct vr_pool *pool, uint64_t most, bool now) {
+    uint64_t idle = vr_pool_idle_bytes(pool), step = now ? 0 : most / 8;
+    uint64_t *tried = &pool->idle_tried_bytes, *calls = &pool->idle_calls;
+    *tried = now || idle < *tried ? 0 : *tried;
+    if (idle <= most || idle - most <= step) {
+        *calls = 0;
+        return false;
+    }
+    bool again = *tried && (++*calls % IDLE_CALLS == 0 || (*calls & (*calls - 1)) == 0);
+    return again || idle - most > step + (*tried > most ? *tried - most : 0);
+}
+
+/* Not in a deterministic pool, whose addresses would depend on the moment. */
 static void trim_idle(struct vr_pool *pool, bool now) {
-    uint64_t most = vr_load(&pool->caps.cached_bytes, VR_RELAXED), step = now ? 0 : most / 8;
+    uint64_t most = vr_load(&pool->caps.cached_bytes, VR_RELAXED);
     if (most == VRAM_LIMIT_NONE || (pool->flags & VRAM_POOL_DETERMINISTIC)) {
         return;
     }
     vr_mutex_lock(&pool->lock);
-    uint64_t idle = vr_pool_idle_bytes(pool), *tried = &pool->idle_tried_bytes;
-    *tried = now || idle < *tried ? 0 : *tried;
-    uint64_t from = *tried > most ? *tried : most;
-    bool due = idle > from && idle - from > step;
+    bool due = is_due(pool, most, now);
     vr_mutex_unlock(&pool->lock);
     if (due) {
         release_idle(pool, most);
@@ -66,10 +79,9 @@ void vr_limit_trim_cached(struct vr_pool *pool) {
 static void fit_pool(struct vr_pool *pool) {
     struct vram_error error;
     vr_error_save(&error);
-    uint32_t blocks = vr_load(&pool->caps.small_blocks, VR_RELAXED);
     vr_budget_refresh(pool, true);
-    if (vr_load(&pool->caps.small_blocks, VR_RELAXED) < blocks) {
-        (void)vr_pool_drain(pool);
+    if (vr_load(&pool->caps.all_blocks, VR_RELAXED)) {
+        (void)vr_pool_drain(pool); /* they may be fewer than before */
     }
     struct vr_budget budget = vr_budget_get(pool);
     if (budget.held_bytes > budget.bytes) {

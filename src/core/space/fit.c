@@ -34,7 +34,8 @@ enum {
     STUCK_PART = 8,      /* a block may leave 1/8 of its size, or STUCK_BYTES, of a piece unused */
     COARSE_TRIES = 16,   /* holes on coarse pieces skipped in search of another hole */
     LOW_TRIES = 32,      /* holes among which the lowest is chosen */
-    SEGMENT_PART = 16,   /* an ordinary segment is 1/16 of what is held */
+    SEGMENT_PART = 16,   /* an ordinary segment is 1/16 of what is held, */
+    KEPT_PART = 8,       /* and at most 1/8 of the free memory that may be kept */
     EXACT_PART = 1000    /* a hole fits exactly if the block leaves <= 1/1000 of its size */
 };
 
@@ -554,7 +555,10 @@ bool vr_fit_is_alone(const struct vr_space *space, const struct vr_want *want) {
 
 uint64_t vr_fit_segment_bytes(const struct vr_space *space) {
     uint64_t ordinary = space->stats.reserved_bytes / SEGMENT_PART + 2 * VR_MIB;
-    return vr_granule_up(space, vr_smaller(ordinary, space->config.largest_handle));
+    uint64_t most =
+        vr_larger(vr_granule_down(space, space->kept_bytes / KEPT_PART), space->config.granule);
+    ordinary = vr_granule_up(space, vr_smaller(ordinary, space->config.largest_handle));
+    return vr_smaller(ordinary, most);
 }
 
 void vr_fit_widen(const struct vr_space *space, const struct vr_want *want,

@@ -79,6 +79,7 @@ vram_status vr_space_create(const struct vr_space_config *config, struct vr_spac
     }
     space->extra_budget_ns = (int64_t)config->credit_ns;
     space->memory_bytes = config->limit_bytes ? config->limit_bytes : UINT64_MAX;
+    space->kept_bytes = UINT64_MAX;
     space->next_at_high_end = true;
     vr_list_init(&space->pending);
     vr_list_init(&space->idle);
@@ -477,9 +478,11 @@ vram_status vr_space_tidy(struct vr_space *space, struct vr_plan **plan) {
     return vr_plan_tidy(space, plan);
 }
 
-void vr_space_limit_set(struct vr_space *space, uint64_t bytes, uint64_t memory_bytes) {
+void vr_space_limit_set(struct vr_space *space, uint64_t bytes, uint64_t memory_bytes,
+                        uint64_t kept_bytes) {
     space->config.limit_bytes = bytes ? bytes : 1; /* 0 would mean no limit */
     space->memory_bytes = vr_smaller(memory_bytes, space->config.limit_bytes);
+    space->kept_bytes = kept_bytes;
 }
 
 void vr_space_rebuilds_set(struct vr_space *space, bool rebuilds) {

@@ -241,8 +241,10 @@ vram_status vr_space_tidy(struct vr_space *space, struct vr_plan **plan);
 
 /* Sets the limit of what the space may hold; what it holds already stays, and open plans are not
    checked again. `memory_bytes`: memory available to the space, whether or not that is a limit;
-   UINT64_MAX: not known. */
-void vr_space_limit_set(struct vr_space *space, uint64_t bytes, uint64_t memory_bytes);
+   UINT64_MAX: not known. `kept_bytes`: free memory that the pool keeps at most; UINT64_MAX: any. It
+   bounds ordinary segments, since one block keeps all of its segment. */
+void vr_space_limit_set(struct vr_space *space, uint64_t bytes, uint64_t memory_bytes,
+                        uint64_t kept_bytes);
 /* Whether the pool may rebuild pieces (rebuild.h) when memory is short: aging.h (7). */
 void vr_space_rebuilds_set(struct vr_space *space, bool rebuilds);
 /* Whether memory may be registered with network cards: free pieces are recreated then where they

@@ -103,6 +103,7 @@ struct vr_space {
     uint64_t prices[VR_STEP_RELEASE + 1]; /* ns per handle, running means */
     uint64_t planned_bytes;               /* to be created by open plans */
     uint64_t memory_bytes;                /* available in all; vr_space_limit_set */
+    uint64_t kept_bytes;                  /* free memory that may be kept; vr_space_limit_set */
     uint64_t surplus_bytes; /* held past the aim beside free memory not worth moving: extension.c */
     bool tight;             /* most of the available memory is needed: aging.h (3) */
     bool rebuilds;          /* coarse pieces can be rebuilt: aging.h (8) */

@@ -511,6 +511,7 @@ class vram_buffer_options(Structure):
         ("moved", vram_buffer_moved_fn),
         ("user", c_void_p),
         ("growth", c_void_p),
+        ("provider", c_void_p),
     ]
 
 
@@ -647,6 +648,8 @@ class vram_foreign_options(Structure):
         ("flags", c_uint32),
         ("tag", c_char_p),
         ("name", c_char_p),
+        ("kind", c_int),
+        ("elements", c_uint64),
     ]
 
 
@@ -659,6 +662,8 @@ class vram_foreign_info(Structure):
         ("tag", c_char_p),
         ("since_ns", c_uint64),
         ("name", c_char * 64),
+        ("kind", c_int),
+        ("elements", c_uint64),
     ]
 
 

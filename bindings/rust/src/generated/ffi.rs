@@ -510,6 +510,7 @@ pub struct vram_buffer_options {
     pub moved: Option<vram_buffer_moved_fn>,
     pub user: *mut c_void,
     pub growth: *const vram_growth,
+    pub provider: *const vram_provider,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -634,6 +635,8 @@ pub struct vram_foreign_options {
     pub flags: u32,
     pub tag: *const c_char,
     pub name: *const c_char,
+    pub kind: vram_memory_kind,
+    pub elements: u64,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -645,6 +648,8 @@ pub struct vram_foreign_info {
     pub tag: *const c_char,
     pub since_ns: u64,
     pub name: [c_char; 64],
+    pub kind: vram_memory_kind,
+    pub elements: u64,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]

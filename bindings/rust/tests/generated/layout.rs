@@ -176,6 +176,7 @@ pub fn here() -> Vec<(&'static str, usize)> {
         moved,
         user,
         growth,
+        provider,
     );
     layout!(
         rows,
@@ -223,8 +224,8 @@ pub fn here() -> Vec<(&'static str, usize)> {
         pinned_bytes,
         device_bytes,
     );
-    layout!(rows, vram_foreign_options, size, flags, tag, name);
-    layout!(rows, vram_foreign_info, size, id, bytes, counts, tag, since_ns, name);
+    layout!(rows, vram_foreign_options, size, flags, tag, name, kind, elements);
+    layout!(rows, vram_foreign_info, size, id, bytes, counts, tag, since_ns, name, kind, elements);
     layout!(rows, vram_foreign_totals, size, count, bytes, counted_bytes, peak_bytes);
     layout!(
         rows,
@@ -1168,7 +1169,7 @@ pub fn here() -> Vec<(&'static str, usize)> {
     rows
 }
 
-pub static IN_C: [(&str, usize); 1371] = [
+pub static IN_C: [(&str, usize); 1376] = [
     ("vram_error", 272),
     ("vram_error.status", 0),
     ("vram_error.backend", 8),
@@ -1398,7 +1399,7 @@ pub static IN_C: [(&str, usize); 1371] = [
     ("vram_buffer_event.from", 28),
     ("vram_buffer_event.to", 32),
     ("vram_buffer_event.bytes", 40),
-    ("vram_buffer_options", 64),
+    ("vram_buffer_options", 72),
     ("vram_buffer_options.size", 0),
     ("vram_buffer_options.kind", 8),
     ("vram_buffer_options.precision", 12),
@@ -1408,6 +1409,7 @@ pub static IN_C: [(&str, usize); 1371] = [
     ("vram_buffer_options.moved", 40),
     ("vram_buffer_options.user", 48),
     ("vram_buffer_options.growth", 56),
+    ("vram_buffer_options.provider", 64),
     ("vram_buffer_info", 224),
     ("vram_buffer_info.size", 0),
     ("vram_buffer_info.id", 8),
@@ -1483,12 +1485,14 @@ pub static IN_C: [(&str, usize); 1371] = [
     ("vram_feed_stats.host_bytes", 40),
     ("vram_feed_stats.pinned_bytes", 48),
     ("vram_feed_stats.device_bytes", 56),
-    ("vram_foreign_options", 32),
+    ("vram_foreign_options", 48),
     ("vram_foreign_options.size", 0),
     ("vram_foreign_options.flags", 8),
     ("vram_foreign_options.tag", 16),
     ("vram_foreign_options.name", 24),
-    ("vram_foreign_info", 112),
+    ("vram_foreign_options.kind", 32),
+    ("vram_foreign_options.elements", 40),
+    ("vram_foreign_info", 128),
     ("vram_foreign_info.size", 0),
     ("vram_foreign_info.id", 8),
     ("vram_foreign_info.bytes", 16),
@@ -1496,6 +1500,8 @@ pub static IN_C: [(&str, usize); 1371] = [
     ("vram_foreign_info.tag", 32),
     ("vram_foreign_info.since_ns", 40),
     ("vram_foreign_info.name", 48),
+    ("vram_foreign_info.kind", 112),
+    ("vram_foreign_info.elements", 120),
     ("vram_foreign_totals", 40),
     ("vram_foreign_totals.size", 0),
     ("vram_foreign_totals.count", 8),
