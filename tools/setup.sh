@@ -97,6 +97,7 @@ need_test() {
     wish prometheus "judges the metrics of vram exporter and scrapes them" has promtool
     wish python3-prometheus-client "reads the metrics in the OpenMetrics form" \
         has_python_module prometheus_client
+    wish mypy "reads the types of the Python package" has_python_module mypy
     wish libucx-dev "builds libvram-ucx, and runs it" has_header ucp/api/ucp.h
     wish ucx-utils "brings ucx_perftest, which libvram-ucx is measured beside" has ucx_perftest
     wish clang-format-14 "checks the layout of the sources" has clang-format-14

@@ -163,6 +163,9 @@ class Queue(Handle):
         queue._begin(value, "queue", None if destroy is None else end_or_keep(destroy), parent)
         return queue
 
+    def _about(self) -> str:
+        return f"of {self._parent._label()}"
+
     @property
     def native(self) -> Optional[int]:
         """The driver's own queue, as the number of a CUstream; None if it has none."""
