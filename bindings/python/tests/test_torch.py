@@ -461,13 +461,61 @@ class Commands(Case):
             return main_module.main(list(words))
 
     def test_usage(self):
-        for words in ((), ("--what",), ("--moving", "x", "y"), ("-m",), ("--moving=x", "y")):
+        for words in ((), ("--what",), ("--moving", "x", "y"), ("-m",), ("-c",), ("--moving=x", "y")):
             self.assertEqual(self.run_main(*words), 2)
         self.assertEqual(self.run_main("--help"), 0)
 
     def test_refusal(self):
         self.torch(cuda=None)
-        self.assertEqual(self.run_main("program.py"), 2)
+        self.assertEqual(self.run_main(__file__), 2)
+
+    def answer(self, *words):
+        """Exit code, stdout and stderr of a process whose vram.torch is enabled without a PyTorch."""
+        code = ("import sys\nfrom unittest import mock\nfrom vram.torch import __main__, adapter\n"
+                "with mock.patch.object(adapter, 'enable', lambda moving: print('enabled', flush=True)):\n"
+                "    sys.exit(__main__.main(sys.argv[1:]))\n")
+        run = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=self.folder,
+                             env=dict(os.environ, PYTHONPATH=os.path.dirname(vram_autoload.__file__)), check=False)
+        return run.returncode, run.stdout, run.stderr
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def test_code(self):
+        """As python -c: its own __main__, its arguments, modules of the folder that it is in."""
+        self.write("beside.py", "word = 'beside'\n")
+        code = "import sys, beside, __main__; value = 3; print(sys.argv, __name__, __main__.value, beside.word); sys.exit(7)"
+        self.assertEqual(self.answer("-c", code, "a", "-b"),
+                         (7, "enabled\n['-c', 'a', '-b'] __main__ 3 beside\n", ""))
+
+    def test_modules(self):
+        self.write("package/__init__.py", "print('imported')\n")
+        self.write("package/__main__.py", "import sys\nprint(sys.argv[1:])\n")
+        self.write("package/broken.py", "import nothing_like_it\n")
+        self.assertEqual(self.answer("-m", "package", "a"), (0, "enabled\nimported\n['a']\n", ""))
+        self.assertRegex(self.answer("-m", "package.broken")[2], "No module named 'nothing_like_it'")
+
+    def test_nothing_to_run(self):
+        """One line, as from Python itself, and before an adapter is compiled, where that can be known."""
+        self.write("package_of_nothing/__init__.py", "")
+        folder, missing = os.path.dirname(self.write("folder/what.txt", "")), os.path.join(self.folder, "missing.py")
+        said = {(missing,): (0, f"cannot open {missing}: No such file or directory"),
+                (folder,): (0, f"there is no __main__ in {folder}"),
+                ("-m", "missing"): (0, "there is no module missing that can be run"),
+                ("-m", "missing.module"): (0, "there is no module missing.module that can be run"),
+                ("-m", ".relative"): (0, "there is no module .relative that can be run"),
+                ("-m", "package_of_nothing"): (1, "there is no module package_of_nothing that can be run"),
+                ("-m", "package_of_nothing.x"): (1, "there is no module package_of_nothing.x that can be run")}
+        for words, (enabled, text) in said.items():
+            with self.subTest(words=words), mock.patch.object(adapter, "enable") as enable, \
+                    mock.patch("os.getcwd", return_value=self.folder), mock.patch("sys.path", list(sys.path)), \
+                    mock.patch("sys.stderr", io.StringIO()) as errors:
+                self.assertEqual(main_module.main(list(words)), 2)
+                self.assertEqual((enable.call_count, errors.getvalue()), (enabled, f"vram.torch: {text}\n"))
 
     def test_program(self):
         path = os.path.join(self.folder, "program.py")
