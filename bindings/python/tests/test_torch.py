@@ -2,6 +2,7 @@
 """vram.torch where there is no PyTorch: what it refuses and says, and how it finds, compiles and checks its adapter.
 tests/torch has the tests with a real one."""
 import ctypes
+import fcntl
 import io
 import os
 import shutil
@@ -19,6 +20,7 @@ import vram_autoload
 from vram.torch import __main__ as main_module
 from vram.torch import adapter, check, environment, extension
 
+NO_GPU = adapter._no_gpu
 COMPILER = shutil.which("c++") or shutil.which("g++")
 ADAPTER = """
 extern "C" {{
@@ -81,8 +83,11 @@ class Case(unittest.TestCase):
         patch.start()
         self.addCleanup(patch.stop)
         for name in ("LIBVRAM_TORCH_EXTENSION", "LIBVRAM_TORCH_PLUGIN", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
-                     "VRAM_TORCH"):
+                     "VRAM_TORCH", "CUDA_VISIBLE_DEVICES"):
             os.environ.pop(name, None)
+        patch = mock.patch.object(adapter, "_no_gpu", lambda torch: "")  # whether this machine has one is no matter
+        patch.start()
+        self.addCleanup(patch.stop)
         adapter._library = adapter._plugin = None
         adapter._options.update(moving="on", sharing="on")
         self.addCleanup(setattr, adapter, "_library", None)
@@ -445,7 +450,9 @@ class Extensions(Case):
             for thread in threads:
                 thread.join()
             self.assertEqual((len(count), len(found), len(set(found))), (1, 8, 1))
-            self.assertEqual(errors.getvalue().count("compiling the adapter for PyTorch 2.11: about half"), 1)
+            said = sorted(line.split(" adapter for PyTorch 2.11, once")[0] for line in errors.getvalue().splitlines())
+            self.assertEqual(said[0], "vram.torch: compiling the")
+            self.assertLessEqual(set(said[1:]), {"vram.torch: waiting for a process that compiles the"})
             errors.close()  # as in a daemon: it compiles all the same
             self.assertEqual(extension.load(torch).vram_torch_abi(), extension.ABI)
             with open(path, "a", encoding="utf-8") as file:
@@ -453,6 +460,60 @@ class Extensions(Case):
             with self.assertRaisesRegex(extension.NoExtension, "does not compile: .*error"):
                 extension.compile_once(torch)
             self.assertEqual(len(count), 2)
+
+
+    def test_waiting_is_said(self):
+        """A process that finds another one compiling has one line, too."""
+        class Heard(io.StringIO):
+            spoke = threading.Event()
+
+            def write(self, text):
+                super().write(text)
+                self.spoke.set()
+
+        torch, found = self.torch(), []
+        if extension.source_folders() is None:
+            self.skipTest("no sources")
+        final = os.path.join(self.folder, extension._key(torch, extension.source_folders()))
+        with mock.patch("sys.stderr", Heard()) as errors, open(final + ".lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            thread = threading.Thread(target=lambda: found.append(extension.compile_once(torch)), daemon=True)
+            thread.start()
+            spoke = errors.spoke.wait(20)
+            with open(final, "w", encoding="utf-8"):
+                fcntl.flock(lock, fcntl.LOCK_UN)
+            thread.join(20)
+        self.assertTrue(spoke, "it waits without a word")
+        self.assertEqual((found, errors.getvalue()), ([final], "vram.torch: waiting for a process that compiles the adapter "
+                                                      "for PyTorch 2.11, once: a minute of one core, less on more\n"))
+
+    def test_without_a_gpu(self):
+        """One warning, which names the line of the program; the adapter is PyTorch's allocator all the same."""
+        self.torch()
+        os.environ["LIBVRAM_TORCH_EXTENSION"] = self.made()
+        with mock.patch.object(adapter, "_no_gpu", lambda torch: "there is no driver"), \
+                warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            adapter.enable()
+            adapter.enable()
+        self.assertEqual([(each.filename, str(each.message)[:60]) for each in seen],
+                         [(__file__, "vram.torch finds no GPU here: there is no driver. It is enab")])
+        self.assertTrue(adapter.enabled())
+
+    def test_whether_there_is_a_gpu(self):
+        torch = self.torch()
+        cases = [(OSError, None, "no NVIDIA driver"), (None, 0, "NVIDIA's driver has none"), (None, 2, "^$"),
+                 (None, -1, "^$"), (None, RuntimeError, "^$"), (None, None, "^$")]
+        for driver, count, text in cases:
+            if count is not None:
+                torch.cuda._device_count_nvml = mock.Mock(**{"side_effect" if count is RuntimeError else "return_value":
+                                                             count})
+            else:
+                vars(torch.cuda).pop("_device_count_nvml", None)
+            with self.subTest(driver=driver, count=count), mock.patch.object(ctypes, "CDLL", side_effect=driver):
+                self.assertRegex(NO_GPU(torch), text)
+                with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):
+                    self.assertEqual(NO_GPU(torch), "")
 
 
 class Commands(Case):
