@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# as_user.sh VRAM: the suite as an ordinary user runs it, who may lock little memory: nothing fails, and what needs
-# more is skipped with a sentence. Whoever is root becomes nobody first; 77 where that cannot be.
+# as_user.sh VRAM: the suite and the ladder's script as an ordinary user runs them, who may lock little memory: nothing
+# fails, and what needs more is skipped with a sentence. Whoever is root becomes nobody first; 77 where that cannot be.
 set -u
 user=""
 if [ "$(id -u)" -eq 0 ]; then
@@ -39,4 +39,10 @@ check() {
 }
 check 8192 compose.tight_sleep '[0-9]{5}'
 check 64 compose.tight_sleep '[0-9]{5}' pinned.through '[0-9]{3}' sleep.contents '[0-9]{4}'
+for backend in host sim; do
+    if ! (ulimit -l 64 && cd / && exec $user "$work/vram" stress pressure --backend $backend) >"$work/said"; then
+        grep -v '^ok' "$work/said"
+        failed=1
+    fi
+done
 exit $failed
