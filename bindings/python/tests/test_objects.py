@@ -45,6 +45,9 @@ class Basics(unittest.TestCase):
                 self.assertEqual(repr(each), text)
             mapping.unmap()
             self.assertEqual(repr(mapping), "<vram.Mapping ended>")
+            transfer = queue.fill(buffer, 0)
+            transfer.wait()
+            self.assertEqual(repr(transfer), "<vram.Transfer that has ended>")
             with mock.patch.object(vram.Buffer, "info", side_effect=vram.DeviceLostError("lost")):
                 self.assertEqual(repr(buffer), "<vram.Buffer of which nothing can be told>")
             with tempfile.NamedTemporaryFile() as file, device._parent.trace(file.name) as trace:

@@ -100,6 +100,9 @@ class Transfer:
         self._work = _Work(word, memory)
         _pending[id(self._work)] = self._work
 
+    def __repr__(self) -> str:
+        return f"<vram.Transfer {'that has ended' if self.done() else 'under way'}>"
+
     def done(self) -> bool:
         """Whether it has finished or failed. Never waits."""
         return _poll(ctypes.byref(self._word)) != api.VRAM_ERR_NOT_READY
