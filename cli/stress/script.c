@@ -320,7 +320,7 @@ static bool climb_with_help(struct script *script) {
     return true;
 }
 
-/* Whether there is such memory for `ask`. That the user may lock less is no matter of the device. */
+/* Whether there is such memory for `ask`: none, either, where the user may not lock as much. */
 static bool find_kind(struct script *script, uint32_t kind, uint32_t cap, bool *there) {
     vram_addr addr = 0;
     *there =
