@@ -5,6 +5,7 @@
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
+BUILD = tools/progress build/vram "about two minutes on one core" cmake --build build -j $(JOBS) --target
 
 .PHONY: all run quick t test test-long analyze coverage mutate bench format docs install uninstall deb clean help
 
@@ -12,18 +13,11 @@ all: ## build the library, the command, the examples and the tests into build/
 	@cmake -S . -B build
 	@cmake --build build -j $(JOBS)
 
-run: ## build the command, show what is there, a tour on the best device, a race and a picture on a simulated H200
+run: ## build the command, a tour on the best device, what there is, a race and a picture on a simulated H200
 	@tools/setup.sh run
 	@cmake -S . -B build --log-level=NOTICE
-	@cmake --build build -j $(JOBS) --target vram_command
-	@build/vram info
-	@echo
-	@build/vram tour
-	@echo
-	@VRAM_SIM=profile=h200 build/vram tour --race --backend sim
-	@printf '\n%s\n\n' "Last, the picture: GPT-2 in training, recorded on an H200 (traces/), served by three allocators."
-	@gzip -dc traces/gpt2_train_varlen.csv.gz | VRAM_SIM=profile=h200 build/vram replay - --backend sim \
-	    --policy vram --policy caching --policy naive --picture
+	@$(BUILD) vram_command
+	@tools/welcome build/vram
 
 quick: ## while working: the unit tests of less than half a second each, in build-dev (under a minute once it is built)
 	@tools/quick
@@ -65,7 +59,7 @@ mutate: ## small changes of the sources, one at a time: how many the unit tests 
 bench: ## measure this machine: what the drivers cost, and what a pool makes of it
 	@tools/setup.sh run
 	@cmake -S . -B build --log-level=NOTICE
-	@cmake --build build -j $(JOBS) --target bench_baseline bench_prices vram_command
+	@$(BUILD) bench_baseline bench_prices vram_command
 	@build/bench/baseline
 	@build/bench/prices
 	@build/vram bench alloc
@@ -78,7 +72,7 @@ docs: ## write anew what is made: API reference, file map, the picture of ratios
 	@tools/api-reference
 	@tools/file-map
 	@cmake -S . -B build --log-level=NOTICE
-	@cmake --build build -j $(JOBS) --target vram_command fake_cuda fake_hip fake_metal fake_opencl
+	@$(BUILD) vram_command fake_cuda fake_hip fake_metal fake_opencl
 	@tools/ratio-picture build/vram
 	@tools/skips build
 	@tools/estimate-table build/vram
@@ -86,7 +80,7 @@ docs: ## write anew what is made: API reference, file map, the picture of ratios
 install: ## build and install: make install PREFIX=/usr/local
 	@tools/setup.sh run
 	@cmake -S . -B build --log-level=NOTICE -DCMAKE_INSTALL_PREFIX=$(abspath $(PREFIX))
-	@cmake --build build -j $(JOBS) --target vram vram_static vram_compute vram_compute_static vram_model vram_model_static vram_extras vram_command
+	@$(BUILD) vram vram_static vram_compute vram_compute_static vram_model vram_model_static vram_extras vram_command
 	@cmake --install build
 
 uninstall: ## remove what make install put there: make uninstall PREFIX=/usr/local

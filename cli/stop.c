@@ -332,11 +332,17 @@ static enum stop_result launch(struct tour *tour) {
 
 /* --------------------------------------------------------------------- race */
 
-/* Works on what the downloads came to, which is not needed any more. */
+/* Works on what the downloads came to, which is not needed any more. Where the processor is the
+   device it would copy to itself: the four ways differ by how threads get in each other's way, and
+   the one for GPUs would come last. */
 static enum stop_result run_race(struct tour *tour) {
     struct race *race = &tour->race;
     char size[VRAM_SIZE_TEXT_MAX];
     vram_status status;
+    if (tour->target->info.kind == VRAM_DEVICE_CPU) {
+        return remark(tour, STOP_SKIPPED,
+                      "the processor is the device, nothing travels (try --backend sim)");
+    }
     race->context = tour->target->context;
     race->index = tour->target->index;
     race->host = tour->received;

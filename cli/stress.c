@@ -133,7 +133,8 @@ static void print_script(const struct terminal *terminal, const struct script_re
     }
     printf("%u of %u as planned", result->count - result->wrong, result->count);
     if (result->skipped > 0) {
-        printf(", %u fallbacks skipped: the device has no such memory", result->skipped);
+        printf(", %u fallbacks skipped: there is no such memory, or too little may be locked",
+               result->skipped);
     }
     printf("\n");
 }

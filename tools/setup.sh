@@ -58,6 +58,13 @@ need_run() {
     need make "runs the build" has make
 }
 
+wish_run() {
+    wish zlib1g-dev "reads the gzip'd traces of vram replay and report" has_header zlib.h
+    wish libzstd-dev "reads the zstd'd traces of vram replay and report" has_header zstd.h
+    wish libcivetweb-dev "serves vram exporter and vram report --serve" has_header civetweb.h
+    wish libncurses-dev "is the screen of vram top" has_header curses.h
+}
+
 need_test() {
     need_run
     need libcmocka-dev "runs the unit tests" has_cmocka
@@ -90,6 +97,7 @@ need_test() {
     wish prometheus "judges the metrics of vram exporter and scrapes them" has promtool
     wish python3-prometheus-client "reads the metrics in the OpenMetrics form" \
         has_python_module prometheus_client
+    wish mypy "reads the types of the Python package" has_python_module mypy
     wish libucx-dev "builds libvram-ucx, and runs it" has_header ucp/api/ucp.h
     wish ucx-utils "brings ucx_perftest, which libvram-ucx is measured beside" has ucx_perftest
     wish clang-format-14 "checks the layout of the sources" has clang-format-14
@@ -117,7 +125,10 @@ need_analyze() {
 }
 
 case $purpose in
-run) need_run ;;
+run)
+    need_run
+    wish_run
+    ;;
 test) need_test ;;
 analyze) need_analyze ;;
 coverage)
@@ -154,11 +165,14 @@ if ! has apt-get; then
     exit 2
 fi
 
+ask=""    # an option of sudo
+lock=300  # seconds to wait for another apt-get
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
     elif has sudo; then
-        sudo "$@"
+        # shellcheck disable=SC2086 # no word, or one
+        sudo $ask "$@"
     else
         echo "setup: not root and no sudo; please have an administrator run: $*" >&2
         return 2
@@ -170,26 +184,38 @@ trap 'rm -f "$log"' EXIT
 # Quiet unless it fails: then all of its words are shown.
 apt() {
     if ! as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qq -o DPkg::Lock::Timeout=300 "$@" >"$log" 2>&1; then
+        apt-get -qq -o DPkg::Lock::Timeout=$lock "$@" >"$log" 2>&1; then
         cat "$log" >&2
         return 1
     fi
 }
 offered() { apt-cache show "$1" >/dev/null 2>&1; }
 
+install() { apt install -y --no-install-recommends "$@"; }
+
 # The lists may be of any age, and empty on a fresh machine. For a wish alone they are not renewed.
 if [ -n "$missing" ]; then
     apt update || echo "setup: apt-get update failed; trying with the lists that are there" >&2
+    echo "setup: installing$missing"
+    # shellcheck disable=SC2086 # a list of words
+    install $missing
 fi
+
+# Wishes hold nobody up: sudo asks for no password, and what does not come is left out.
+wanted=""
 for package in $wishes; do
     if offered "$package"; then
-        missing="$missing $package"
+        wanted="$wanted $package"
     else
         echo "setup: $package is not offered here; going on without it"
     fi
 done
-[ -n "$missing" ] || exit 0
-echo "setup: installing$missing"
-# shellcheck disable=SC2086 # a list of words
-apt install -y --no-install-recommends $missing
-echo "setup: done"
+if [ -n "$wanted" ]; then
+    ask="-n" lock=10
+    # shellcheck disable=SC2086 # a list of words
+    if install $wanted 2>/dev/null; then
+        echo "setup: installed$wanted"
+    else
+        echo "setup: going on without; as root: apt-get install$wanted"
+    fi
+fi

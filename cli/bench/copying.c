@@ -117,7 +117,8 @@ static bool round_of(struct copying *copying, struct way *way, int direction, in
         return host_copy(copying, direction, which == MEMCPY_ALL, ns);
     }
     if (is_pinned(which) && !copying->locked) {
-        snprintf(way->reason, sizeof way->reason, "the device has no page-locked memory");
+        snprintf(way->reason, sizeof way->reason,
+                 "no page-locked memory: the device has none, or ulimit -l is too low");
         return false;
     }
     bool good, pinned = is_pinned(which);

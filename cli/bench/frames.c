@@ -189,7 +189,8 @@ static bool round_pageable(void *user, struct way *way, uint64_t *ns) {
 static bool round_pinned(void *user, struct way *way, uint64_t *ns) {
     struct frames *frames = user;
     if (frames->pinned == 0) {
-        snprintf(way->reason, sizeof way->reason, "the device has no page-locked memory");
+        snprintf(way->reason, sizeof way->reason,
+                 "no page-locked memory: the device has none, or ulimit -l is too low");
         return false;
     }
     return round_blocking(frames, way, (void *)(uintptr_t)frames->pinned, ns);

@@ -7,12 +7,16 @@
  *     call may be the work of an injected fault and a wrong result never is.
  * (2) Every failing call must have left a matching error record. That is looked at here, for all
  *     calls of all cases, rather than in a case of its own.
+ * (3) A call that fails because this user may not lock as much memory as the case needs says
+ *     nothing of the device: the case is skipped, whichever call it was.
  */
 #include "case.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* Where the sources lay when they were built is nobody's business. */
 static const char *base_name(const char *file) {
@@ -47,11 +51,57 @@ static bool record_matches(struct check *check, vram_status status, struct check
                       vram_status_name(status), vram_status_name(recorded));
 }
 
+/* What this process has locked; 0 where the system does not tell. */
+static uint64_t locked_bytes(void) {
+    FILE *file = fopen("/proc/self/status", "r");
+    char line[128];
+    uint64_t kib = 0;
+
+    while (file != NULL && fgets(line, sizeof line, file) != NULL &&
+           sscanf(line, "VmLck: %" SCNu64, &kib) != 1) {
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return kib << 10;
+}
+
+/* What would have had to be locked for a call of mlock to succeed; 0 if the user's limit allows
+   that, so that the call failed for another reason. Only the text has the number. */
+static uint64_t locked_past_limit(const vram_error *error) {
+    const char *call = strstr(error->text, "mlock of ");
+    struct rlimit limit;
+    uint64_t bytes = 0;
+
+    if (call == NULL || sscanf(call, "mlock of %" SCNu64, &bytes) != 1 ||
+        getrlimit(RLIMIT_MEMLOCK, &limit) != 0) {
+        return 0;
+    }
+    bytes += locked_bytes();
+    return bytes > limit.rlim_cur ? bytes : 0;
+}
+
+/* Keeps (3). Where calls are made to fail the limit is not why. */
+static bool skipped_by_limit(struct check *check, const vram_error *error) {
+    uint64_t bytes = 0;
+
+    if (strcmp(error->operation, "mlock") == 0 && !check->target->faulty) {
+        bytes = locked_past_limit(error);
+    }
+    if (bytes != 0) {
+        check_skip(check, "needs %" PRIu64 " KiB of locked memory (ulimit -l)", bytes >> 10);
+    }
+    return bytes != 0;
+}
+
 static void errored(struct check *check, vram_status status, struct check_place place,
                     const char *wanted) {
     const vram_error *error = vram_error_get();
     char text[400];
 
+    if (error->status == status && skipped_by_limit(check, error)) {
+        return;
+    }
     if (error->status == status) {
         snprintf(text, sizeof text, "%s%s from %s: %s", wanted, vram_status_name(status),
                  error->operation, error->text);

@@ -163,8 +163,14 @@ static void print_line(const struct terminal *terminal, const struct pass *pass,
     case LINE_TIME: {
         char duration[DURATION_TEXT_MAX];
         bool known = pass->spent_ns > 0 || pass_calls(pass) == 0;
+        uint64_t whole = trace_ns(pass->trace);
         snprintf(text, sizeof text, "took %s",
                  known ? duration_format(pass->spent_ns, duration) : "-");
+        if (pass->spent_ns > 0 && whole > 0) {
+            size_t used = strlen(text);
+            snprintf(text + used, sizeof text - used, ", %.1f %%",
+                     100.0 * (double)pass->spent_ns / (double)whole);
+        }
         break;
     }
     default:
@@ -194,13 +200,20 @@ static void print_panels(const struct terminal *terminal, const struct pass *con
     }
 }
 
-static void print_legend(const struct terminal *terminal) {
+static void print_legend(const struct terminal *terminal, const struct trace *trace) {
+    char duration[DURATION_TEXT_MAX];
     printf("\n%*s", LABEL_COLUMNS + 2, "");
     terminal_print(terminal, STYLE_GOOD, "%s", cell_text(terminal, CELL_FULL));
     terminal_print(terminal, STYLE_DIM, " what the program had asked for, over its time  ");
     terminal_print(terminal, STYLE_BAD, "%s", cell_text(terminal, CELL_EXTRA));
     terminal_print(terminal, STYLE_DIM, " held beyond that");
     printf("\n");
+    if (trace_ns(trace) > 0) {
+        printf("%*s", LABEL_COLUMNS + 2, "");
+        terminal_print(terminal, STYLE_DIM, "%% of the program's own %s",
+                       duration_format(trace_ns(trace), duration));
+        printf("\n");
+    }
 }
 
 /* As many panels in a row as have room, all equally wide. */
@@ -221,7 +234,7 @@ static void print_trace(const struct replay_report *report, const struct termina
         printf("\n");
         print_panels(terminal, panels + i, count - i < abreast ? count - i : abreast, columns, top);
     }
-    print_legend(terminal);
+    print_legend(terminal, trace);
     for (size_t i = 0; i < count; i++) {
         pass_print_problem(terminal, panels[i]);
     }

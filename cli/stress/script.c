@@ -320,6 +320,24 @@ static bool climb_with_help(struct script *script) {
     return true;
 }
 
+/* Whether there is such memory for `ask`: none, either, where the user may not lock as much. */
+static bool find_kind(struct script *script, uint32_t kind, uint32_t cap, bool *there) {
+    vram_addr addr = 0;
+    *there =
+        !(cap & ~script->target->info.caps) && !(script->target->info.caps & VRAM_CAP_INTEGRATED);
+    if (!*there || kind != VRAM_FALLBACK_PINNED) {
+        return true;
+    }
+    vram_status status =
+        vram_device_alloc(script->device, 2 * script->unit, VRAM_MEMORY_PINNED, &addr);
+    *there = status != VRAM_ERR_LIMIT;
+    if (!vram_status_is_exhausted(status)) {
+        DO(status);
+    }
+    DO(vram_device_free(script->device, addr));
+    return true;
+}
+
 /* Every other kind of memory that the device has; none if it is the host's anyway. */
 static bool fall_back(struct script *script) {
     static const struct {
@@ -332,8 +350,9 @@ static bool fall_back(struct script *script) {
     vram_addr addr;
     char text[48];
     for (int i = 0; i < 3; i++) {
-        if (kinds[i].cap & ~script->target->info.caps ||
-            script->target->info.caps & VRAM_CAP_INTEGRATED) {
+        bool there;
+        TRY(find_kind(script, kinds[i].kind, kinds[i].cap, &there));
+        if (!there) {
             script->result->skipped++;
             continue;
         }

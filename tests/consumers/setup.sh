@@ -8,7 +8,7 @@ setup=$1/tools/setup.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-mkdir "$work/bare" "$work/debian" "$work/complete"
+mkdir "$work/bare" "$work/debian" "$work/complete" "$work/wishing"
 for tool in sh env mktemp rm cat grep printf; do
     ln -s "$(command -v "$tool")" "$work/bare/$tool"
 done
@@ -61,7 +61,29 @@ grep -q 'install -y --no-install-recommends gcc libc6-dev cmake make$' "$work/ca
     cat "$work/calls"
     exit 1
 }
+grep -q 'install -y --no-install-recommends zlib1g-dev libzstd-dev libcivetweb-dev libncurses-dev$' "$work/calls" || {
+    echo "FAIL: what verbs of README's table need was not wished for:"
+    cat "$work/calls"
+    exit 1
+}
+# Wishes hold nobody up, whatever becomes of them: a compiler, but no header of a library.
+cp -P "$work"/debian/* "$work/wishing/"
+for tool in cmake make; do
+    stub wishing "$tool" 'exit 0'
+done
+stub wishing cc 'case "$*" in *-E*) exit 1 ;; esac'
 echo 100 >"$work/code"
+expect "a wish that apt-get refuses" 0 "going on without; as root: apt-get install zlib1g-dev libzstd-dev" \
+    env -i PATH="$work/wishing" "$setup" run
+stub wishing id 'echo 1000'
+expect "a wish without root and sudo" 0 "libcivetweb-dev would help: serves vram exporter" \
+    env -i PATH="$work/wishing" "$setup" run
+stub wishing sudo "[ \"\$1\" = -n ] || echo asked >$work/asked; exit 1"
+expect "a wish asks for no password" 0 "going on without" env -i PATH="$work/wishing" "$setup" run
+[ ! -e "$work/asked" ] || {
+    echo "FAIL: sudo would ask for a password"
+    exit 1
+}
 expect "apt-get fails" 1 "" env -i PATH="$work/debian" sh -c "'$setup' run >/dev/null 2>&1"
 stub debian id 'echo 1000'
 expect "neither root nor sudo" 1 "no sudo" env -i PATH="$work/debian" "$setup" run

@@ -492,6 +492,7 @@ def no_gpu():
     h = items()
     code, lines = told(PLAIN, drop=("LD_PRELOAD", "VRAM_CUDA_LIBRARY"))
     h.expect(code == 1 and "NVIDIA" in lines[-1], str((code, lines[-3:])))
+    h.expect(sum("finds no GPU here: there is no NVIDIA driver" in line for line in lines) == 1, str(lines))
     return lines[-1][:80]
 
 
@@ -597,8 +598,10 @@ def main_module():
                        "print(torch.cuda.get_allocator_backend(), *sys.argv[1:])\nsys.exit(7)\n")
         said = run("--report", "--moving=off", path, "a", "--b")
         h.expect(said[:2] == (7, "vram a --b") and "reserved_bytes" in said[2], str(said))
+        said = run("-c", "import sys, torch; print(torch.cuda.get_allocator_backend(), sys.argv)", "a")
+        h.expect(said == (0, "vram ['-c', 'a']", ""), str(said))
     for words, text in (((), "no program"), (("--what",), "unknown option"), (("--moving", "x", "y"), "on or off"),
-                        (("-m",), "needs a module")):
+                        (("-m",), "needs a module"), (("/nonexistent.py",), "cannot open")):
         said = run(*words)
         h.expect(said[0] == 2 and text in said[2], str(said))
     h.expect(run("--help")[0] == 0, "help")

@@ -9,11 +9,14 @@
 #include "check/case.h"
 
 #include "base/error.h"
+#include "base/os/platform.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -663,8 +666,48 @@ static void the_environment_decides_without_options(void **state) {
     unsetenv("VRAM_BACKENDS");
 }
 
+/* ------------------------------------------------- what the user may not lock */
+
+static bool locks(struct check *check, uint64_t bytes) {
+    return check_ok(check, vr_os_error_as(VRAM_ERR_LIMIT, ENOMEM, "mlock", bytes), CHECK_AT("it"));
+}
+
+static bool locks_much(struct check *check) {
+    return locks(check, 65536 + 4096);
+}
+
+static bool locks_little(struct check *check) {
+    return locks(check, 65536);
+}
+
+/* Past the limit it is the user's; below it, and where calls are made to fail, the library's. */
+static void a_limit_of_locked_memory_is_no_failure(void **state) {
+    const vram_context_options options = {.size = sizeof options, .backends = "sim", .sim = SIM};
+    const struct check_case planted = {"planted", "nothing", locks_much};
+    const struct check_target faulty = {.options = &options, .quick = true, .faulty = true};
+    struct check_result result;
+    struct rlimit before, low;
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+    if (before.rlim_max < 65536) {
+        skip();
+    }
+    low = before;
+    low.rlim_cur = 65536;
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &low), 0);
+    run_on(locks_much, &options, 0, &result);
+    assert_int_equal(result.outcome, CHECK_SKIPPED);
+    assert_string_equal(result.reason, "needs 68 KiB of locked memory (ulimit -l)");
+    run_on(locks_little, &options, 0, &result);
+    assert_int_equal(result.outcome, CHECK_ERRORED);
+    check_run(&planted, &faulty, &result);
+    assert_int_equal(result.outcome, CHECK_ERRORED);
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_limit_of_locked_memory_is_no_failure),
         cmocka_unit_test(every_wrong_answer_is_noticed),
         cmocka_unit_test(what_cannot_begin_is_errored),
         cmocka_unit_test(other_devices_are_of_the_same_backend),

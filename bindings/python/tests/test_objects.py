@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contexts, devices, pools, scopes: what they do, and what becomes of mistakes."""
 import gc
+import tempfile
 import threading
 import unittest
+from unittest import mock
 
 import vram
 from vram._library import lib
@@ -22,6 +24,35 @@ class Basics(unittest.TestCase):
                 self.assertEqual(pool.stats()["live_blocks"], 0)
                 self.assertGreater(pool.trim(), 0)
                 self.assertEqual(device.stats()["live_blocks"], 0)
+
+    def test_reprs_say_what_it_is(self):
+        with world("sim", "memory=1G", name="weights") as (device, queue, pool):
+            scope = pool.scope()
+            scope.alloc(100)
+            buffer = pool.buffer(shape=(2, 3), dtype="float32", queue=queue, name="kv", tag="kv/layer0")
+            self.assertEqual(repr(pool), "<vram.Pool 'weights' of device memory on sim:0, 124 B live, 2.00 MiB held>")
+            mapping = buffer.map()
+            wanted = [
+                (device._parent, "<vram.Context sim>"),
+                (device, "<vram.Device sim:0 Simulated GPU>"),
+                (queue, "<vram.Queue of sim:0>"),
+                (scope, "<vram.Scope on sim:0, 100 B in blocks>"),
+                (buffer, "<vram.Buffer 'kv' (2, 3) float32, 24 bytes of device memory on sim:0, tag 'kv/layer0'>"),
+                (pool.buffer(5), "<vram.Buffer (5,) uint8, 5 bytes of device memory on sim:0>"),
+                (mapping, "<vram.Mapping of (2, 3) float32>"),
+            ]
+            for each, text in wanted:
+                self.assertEqual(repr(each), text)
+            mapping.unmap()
+            self.assertEqual(repr(mapping), "<vram.Mapping ended>")
+            transfer = queue.fill(buffer, 0)
+            transfer.wait()
+            self.assertEqual(repr(transfer), "<vram.Transfer that has ended>")
+            with mock.patch.object(vram.Buffer, "info", side_effect=vram.DeviceLostError("lost")):
+                self.assertEqual(repr(buffer), "<vram.Buffer of which nothing can be told>")
+            with tempfile.NamedTemporaryFile() as file, device._parent.trace(file.name) as trace:
+                self.assertEqual(repr(trace), f"<vram.Trace written to {file.name!r}>")
+        self.assertEqual(repr(buffer), "<vram.Buffer closed>")
 
     def test_devices_by_name_and_number(self):
         with vram.Context(backends="sim,host", sim="devices=2") as context:

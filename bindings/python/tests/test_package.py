@@ -3,8 +3,11 @@
 import ast
 import doctest
 import importlib
+import importlib.util
 import os
 import pkgutil
+import subprocess
+import sys
 import unittest
 
 import vram
@@ -56,6 +59,37 @@ class Sources(unittest.TestCase):
                 self.assertIsNotNone(argument.annotation, f"{where}: {argument.arg} has no type")
         if docstring and path.count("/_") == 0 and node.name != "main":
             self.assertIsNotNone(ast.get_docstring(node), f"{where} has no docstring")
+
+    def test_with_gives_a_type(self):
+        """What `as` names is known to type checkers: no Any, also of context managers that are functions."""
+        seen = 0
+        for path, text in sources():
+            for node in ast.walk(ast.parse(text)):
+                if not isinstance(node, ast.FunctionDef) or "/tests/" in path or "stand_in" in path:
+                    continue
+                names = [each.id for each in node.decorator_list if isinstance(each, ast.Name)]
+                if node.name == "__enter__" or "contextmanager" in names:
+                    seen += 1
+                    given = ast.unparse(node.returns) if node.returns else "Any"
+                    self.assertNotIn("Any", given, f"{path}:{node.lineno}")
+        self.assertGreater(seen, 5)
+
+    @unittest.skipUnless(importlib.util.find_spec("mypy"), "mypy is not installed")
+    def test_a_type_checker_knows_what_with_gives(self):
+        names = ("context", "device", "queue", "pool", "scope", "buffer", "view", "trace")
+        text = ("import vram\n"
+                "with vram.Context() as context, context.device() as device, context.trace('t') as trace:\n"
+                "    with device.queue() as queue, device.pool() as pool, pool.scope() as scope:\n"
+                "        with pool.buffer(4) as buffer, buffer.map() as view:\n" +
+                "".join(f"            reveal_type({name})\n" for name in names))
+        run = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", os.devnull, "-c", text], capture_output=True,
+                             text=True, cwd=os.path.dirname(PACKAGE), check=False)
+        for name in names:
+            kind = "memoryview" if name == "view" else name.capitalize()
+            self.assertRegex(run.stdout, rf'Revealed type is "[\w.]*\b{kind}\b', name)
+
+    def test_it_is_marked_as_typed(self):
+        self.assertTrue(os.path.exists(os.path.join(PACKAGE, "py.typed")))  # wheel_check.py: and in the wheel
 
     def test_the_names_of_the_package(self):
         for name in vram.__all__:

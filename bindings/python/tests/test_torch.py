@@ -2,6 +2,7 @@
 """vram.torch where there is no PyTorch: what it refuses and says, and how it finds, compiles and checks its adapter.
 tests/torch has the tests with a real one."""
 import ctypes
+import fcntl
 import io
 import os
 import shutil
@@ -19,6 +20,7 @@ import vram_autoload
 from vram.torch import __main__ as main_module
 from vram.torch import adapter, check, environment, extension
 
+NO_GPU = adapter._no_gpu
 COMPILER = shutil.which("c++") or shutil.which("g++")
 ADAPTER = """
 extern "C" {{
@@ -81,8 +83,11 @@ class Case(unittest.TestCase):
         patch.start()
         self.addCleanup(patch.stop)
         for name in ("LIBVRAM_TORCH_EXTENSION", "LIBVRAM_TORCH_PLUGIN", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
-                     "VRAM_TORCH"):
+                     "VRAM_TORCH", "CUDA_VISIBLE_DEVICES"):
             os.environ.pop(name, None)
+        patch = mock.patch.object(adapter, "_no_gpu", lambda torch: "")  # whether this machine has one is no matter
+        patch.start()
+        self.addCleanup(patch.stop)
         adapter._library = adapter._plugin = None
         adapter._options.update(moving="on", sharing="on")
         self.addCleanup(setattr, adapter, "_library", None)
@@ -455,7 +460,9 @@ class Extensions(Case):
             for thread in threads:
                 thread.join()
             self.assertEqual((len(count), len(found), len(set(found))), (1, 8, 1))
-            self.assertEqual(errors.getvalue().count("compiling the adapter for PyTorch 2.11: about half"), 1)
+            said = sorted(line.split(" adapter for PyTorch 2.11, once")[0] for line in errors.getvalue().splitlines())
+            self.assertEqual(said[0], "vram.torch: compiling the")
+            self.assertLessEqual(set(said[1:]), {"vram.torch: waiting for a process that compiles the"})
             errors.close()  # as in a daemon: it compiles all the same
             self.assertEqual(extension.load(torch).vram_torch_abi(), extension.ABI)
             with open(path, "a", encoding="utf-8") as file:
@@ -465,19 +472,121 @@ class Extensions(Case):
             self.assertEqual(len(count), 2)
 
 
+    def test_waiting_is_said(self):
+        """A process that finds another one compiling has one line, too."""
+        class Heard(io.StringIO):
+            spoke = threading.Event()
+
+            def write(self, text):
+                super().write(text)
+                self.spoke.set()
+
+        torch, found = self.torch(), []
+        if extension.source_folders() is None:
+            self.skipTest("no sources")
+        final = os.path.join(self.folder, extension._key(torch, extension.source_folders()))
+        with mock.patch("sys.stderr", Heard()) as errors, open(final + ".lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            thread = threading.Thread(target=lambda: found.append(extension.compile_once(torch)), daemon=True)
+            thread.start()
+            spoke = errors.spoke.wait(20)
+            with open(final, "w", encoding="utf-8"):
+                fcntl.flock(lock, fcntl.LOCK_UN)
+            thread.join(20)
+        self.assertTrue(spoke, "it waits without a word")
+        self.assertEqual((found, errors.getvalue()), ([final], "vram.torch: waiting for a process that compiles the adapter "
+                                                      "for PyTorch 2.11, once: a minute of one core, less on more\n"))
+
+    def test_without_a_gpu(self):
+        """One warning, which names the line of the program; the adapter is PyTorch's allocator all the same."""
+        self.torch()
+        os.environ["LIBVRAM_TORCH_EXTENSION"] = self.made()
+        with mock.patch.object(adapter, "_no_gpu", lambda torch: "there is no driver"), \
+                warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            adapter.enable()
+            adapter.enable()
+        self.assertEqual([(each.filename, str(each.message)[:60]) for each in seen],
+                         [(__file__, "vram.torch finds no GPU here: there is no driver. It is enab")])
+        self.assertTrue(adapter.enabled())
+
+    def test_whether_there_is_a_gpu(self):
+        torch = self.torch()
+        cases = [(OSError, None, "no NVIDIA driver"), (None, 0, "NVIDIA's driver has none"), (None, 2, "^$"),
+                 (None, -1, "^$"), (None, RuntimeError, "^$"), (None, None, "^$")]
+        for driver, count, text in cases:
+            if count is not None:
+                torch.cuda._device_count_nvml = mock.Mock(**{"side_effect" if count is RuntimeError else "return_value":
+                                                             count})
+            else:
+                vars(torch.cuda).pop("_device_count_nvml", None)
+            with self.subTest(driver=driver, count=count), mock.patch.object(ctypes, "CDLL", side_effect=driver):
+                self.assertRegex(NO_GPU(torch), text)
+                with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):
+                    self.assertEqual(NO_GPU(torch), "")
+
+
 class Commands(Case):
     def run_main(self, *words):
         with mock.patch("sys.stderr"), mock.patch("sys.stdout"):
             return main_module.main(list(words))
 
     def test_usage(self):
-        for words in ((), ("--what",), ("--moving", "x", "y"), ("-m",), ("--moving=x", "y")):
+        for words in ((), ("--what",), ("--moving", "x", "y"), ("-m",), ("-c",), ("--moving=x", "y")):
             self.assertEqual(self.run_main(*words), 2)
         self.assertEqual(self.run_main("--help"), 0)
 
     def test_refusal(self):
         self.torch(cuda=None)
-        self.assertEqual(self.run_main("program.py"), 2)
+        self.assertEqual(self.run_main(__file__), 2)
+
+    def answer(self, *words):
+        """Exit code, stdout and stderr of a process whose vram.torch is enabled without a PyTorch."""
+        code = ("import sys\nfrom unittest import mock\nfrom vram.torch import __main__, adapter\n"
+                "with mock.patch.object(adapter, 'enable', lambda moving: print('enabled', flush=True)):\n"
+                "    sys.exit(__main__.main(sys.argv[1:]))\n")
+        run = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=self.folder,
+                             env=dict(os.environ, PYTHONPATH=os.path.dirname(vram_autoload.__file__)), check=False)
+        return run.returncode, run.stdout, run.stderr
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def test_code(self):
+        """As python -c: its own __main__, its arguments, modules of the folder that it is in."""
+        self.write("beside.py", "word = 'beside'\n")
+        code = "import sys, beside, __main__; value = 3; print(sys.argv, __name__, __main__.value, beside.word); sys.exit(7)"
+        self.assertEqual(self.answer("-c", code, "a", "-b"),
+                         (7, "enabled\n['-c', 'a', '-b'] __main__ 3 beside\n", ""))
+
+    def test_modules(self):
+        self.write("package/__init__.py", "print('imported')\n")
+        self.write("package/__main__.py", "import sys\nprint(sys.argv[1:])\n")
+        self.write("package/broken.py", "import nothing_like_it\n")
+        self.assertEqual(self.answer("-m", "package", "a"), (0, "enabled\nimported\n['a']\n", ""))
+        self.assertRegex(self.answer("-m", "package.broken")[2], "No module named 'nothing_like_it'")
+
+    def test_nothing_to_run(self):
+        """One line, as from Python itself, and before an adapter is compiled, where that can be known."""
+        self.write("package_of_nothing/__init__.py", "")
+        folder, missing = os.path.dirname(self.write("folder/what.txt", "")), os.path.join(self.folder, "missing.py")
+        said = {(missing,): (0, f"cannot open {missing}: No such file or directory"),
+                (folder,): (0, f"there is no __main__ in {folder}"),
+                ("-m", "missing"): (0, "there is no module missing that can be run"),
+                ("-m", "missing.module"): (0, "there is no module missing.module that can be run"),
+                ("-m", ".relative"): (0, "there is no module .relative that can be run"),
+                ("-m", "package_of_nothing"): (1, "there is no module package_of_nothing that can be run"),
+                ("-m", "package_of_nothing.x"): (1, "there is no module package_of_nothing.x that can be run")}
+        for words, (enabled, text) in said.items():
+            with self.subTest(words=words), mock.patch.object(adapter, "enable") as enable, \
+                    mock.patch("os.getcwd", return_value=self.folder), mock.patch("sys.path", list(sys.path)), \
+                    mock.patch("sys.stderr", io.StringIO()) as errors:
+                self.assertEqual(main_module.main(list(words)), 2)
+                self.assertEqual((enable.call_count, errors.getvalue()), (enabled, f"vram.torch: {text}\n"))
 
     def test_program(self):
         path = os.path.join(self.folder, "program.py")

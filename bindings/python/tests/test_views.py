@@ -122,6 +122,23 @@ class Mappings(unittest.TestCase):
                 with self.assertRaises(vram.InvalidError):
                     buffer.map("x")
 
+    @unittest.skipUnless(numpy, "numpy is not installed")
+    def test_numpy_has_the_shape_and_type_of_a_mapping(self):
+        for backend in ("sim", "host"):
+            with self.subTest(backend=backend), world(backend) as (device, queue, pool):
+                buffer = pool.buffer(shape=(2, 3), dtype="float32", queue=queue)
+                mapping = buffer.map()
+                array = numpy.asarray(mapping)
+                self.assertEqual((array.shape, array.dtype), ((2, 3), numpy.float32))
+                array[1, 2] = 0.5
+                with self.assertRaises(BufferError):
+                    mapping.unmap()
+                del array
+                mapping.unmap()
+                self.assertEqual(buffer.read(), bytes(20) + numpy.float32(0.5).tobytes())
+                with self.assertRaises(vram.InvalidError):
+                    numpy.asarray(mapping)
+
     def test_a_view_of_a_view_keeps_it_mapped(self):
         with world() as (device, queue, pool):
             buffer = pool.buffer(16, queue=queue)

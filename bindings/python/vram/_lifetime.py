@@ -20,7 +20,7 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from typing import Any, Callable, List, Optional, Set
+from typing import Any, Callable, List, Optional, Set, TypeVar
 
 from .errors import StaleError, invalid, stale
 
@@ -102,12 +102,16 @@ def _nothing() -> None:
 before_close: Callable[[], None] = _nothing  # vram.queue sets it: waits for transfers
 
 
+_Self = TypeVar("_Self", bound="Handle")
+
+
 class Handle:
     """Base of Context, Device, Queue, Pool, Buffer and Scope: closed by `close`, by `with`, or by the collector."""
 
     _node = Node(0, "object (its __init__ did not run)", None, None)  # until _begin: closed
     _node.closed = True
     _finalizer: Any = None
+    _parent: Any = None  # the Handle that it belongs to
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         raise TypeError(f"a {type(self).__name__} is made by a method of the object that it belongs to")
@@ -144,7 +148,7 @@ class Handle:
             before_close()
         self._node.close()
 
-    def __enter__(self) -> Any:
+    def __enter__(self: _Self) -> _Self:
         self._node.handle
         return self
 
@@ -152,7 +156,15 @@ class Handle:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<vram.{type(self).__name__} {'closed' if self.closed else hex(self._node._value)}>"
+        try:
+            about = "closed" if self.closed else self._about()
+        except Exception:  # it was closed meanwhile, or its device is lost: a repr tells what it can
+            about = "of which nothing can be told"
+        return f"<vram.{type(self).__name__} {about}>"
+
+    def _about(self) -> str:
+        """What it is, for people."""
+        raise NotImplementedError
 
 
 def _close_quietly(node: Node) -> None:

@@ -114,6 +114,12 @@ class Buffer(Handle):
         lib.vram_buffer_info_get(self.handle, info)
         return _LOCATIONS.get(info.location, "unknown")
 
+    def _about(self) -> str:
+        info = self.info()
+        return (f"{info['name']!r} " if info["name"] else "") + (
+            f"{self.shape} {self.dtype.name}, {self.nbytes} bytes of {info['location']} memory on "
+            f"{self.pool.device._label()}") + (f", tag {info['tag']!r}" if info["tag"] else "")
+
     # ---------------------------------------------------------- host's memory
 
     def _host_memory(self) -> Any:
@@ -221,12 +227,14 @@ class Buffer(Handle):
 
 
 class Mapping:
-    """The host's access to a buffer, until `unmap` or the end of `with`, which gives its view."""
+    """The host's access to a buffer, until `unmap` or the end of `with`, which gives its view. numpy.asarray(mapping)
+    has the shape and the type of the buffer."""
 
     def __init__(self, buffer: Buffer, pointer: int) -> None:
         self._node, self._pointer, self._nbytes = buffer._node, pointer, buffer.nbytes
         self._memory: Any = host_view(self._node, pointer, self._nbytes)
         self._view: Optional[memoryview] = memoryview(self._memory).cast("B")
+        self._shape, self._dtype = buffer.shape, buffer.dtype
 
     @property
     def view(self) -> memoryview:
@@ -254,6 +262,14 @@ class Mapping:
             raise BufferError("the mapped memory is in use by a numpy array or a slice of it: delete that first")
         if not self._node.closed:
             lib.vram_buffer_unmap(self._node.handle)
+
+    def __repr__(self) -> str:
+        return f"<vram.Mapping {'ended' if self._view is None else f'of {self._shape} {self._dtype.name}'}>"
+
+    @property
+    def __array_interface__(self) -> Dict[str, Any]:  # numpy.asarray(mapping): the buffer's shape and type
+        data = self._memory if self._view is not None else self.view  # what unmap looks for; or why there is none
+        return {"version": 3, "shape": self._shape, "typestr": self._dtype.typestr, "data": data, "strides": None}
 
     def __enter__(self) -> memoryview:
         return self.view

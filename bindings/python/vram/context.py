@@ -103,6 +103,9 @@ class Context(Handle, LiveTable):
         reason = next((row["reason"] for row in self.backends() if row["name"] == backend and not row["present"]), "")
         raise no_device(f"there is no device {which}" + (f": {reason}" if reason else ""))
 
+    def _about(self) -> str:
+        return ", ".join(row["name"] for row in self.backends() if row["present"])
+
     def stats(self) -> Dict[str, Any]:
         """The counters of all pools of all devices."""
         stats = sized(api.vram_pool_stats)
@@ -121,6 +124,7 @@ class Context(Handle, LiveTable):
         lib.vram_trace_begin(self.handle, sized(api.vram_trace_options, path=c_path(path)), made)
         trace = Trace.__new__(Trace)
         trace._begin(made.value, "trace", lib.vram_trace_end, self)
+        trace._path = os.fspath(path)
         return trace
 
     def _query(self) -> Any:
@@ -129,6 +133,11 @@ class Context(Handle, LiveTable):
 
 class Trace(Handle):
     """A trace that is being written; Context.trace begins one."""
+
+    _path: Union[str, bytes]
+
+    def _about(self) -> str:
+        return f"written to {self._path!r}"
 
     def mark(self, text: str) -> None:
         """Writes a text of the program's into the trace."""
@@ -154,6 +163,13 @@ class Device(Handle, LiveTable):
         info = sized(api.vram_device_info)
         lib.vram_device_describe(self.handle, info)
         return _info(info)
+
+    def _label(self) -> str:
+        info = self.info()
+        return f"{info['backend']}:{info['backend_index']}"
+
+    def _about(self) -> str:
+        return f"{self._label()} {self.info()['name']}"
 
     def memory(self) -> Dict[str, Any]:
         """Its memory at this moment, as the driver reports it; what is not known is None."""
@@ -200,7 +216,9 @@ class Device(Handle, LiveTable):
                         limits=ctypes.addressof(limits))
         made = ctypes.c_void_p()
         lib.vram_pool_create(self.handle, options, made)
-        return Pool._of(made.value, self, end_or_keep(lib.vram_pool_destroy))
+        pool = Pool._of(made.value, self, end_or_keep(lib.vram_pool_destroy))
+        pool._name, pool._kind = name, kind
+        return pool
 
     def stats(self) -> Dict[str, Any]:
         """The counters of all its pools."""

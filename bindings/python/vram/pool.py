@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Union
 
 from ._lifetime import Handle, c_text
 from ._library import lib
-from ._values import Size, address, choose, integer, plain, size, sized
+from ._values import Size, address, choose, integer, plain, size, size_text, sized
 from .buffer import Buffer, make_buffer
 from .errors import invalid
 from .generated import api
@@ -40,6 +40,8 @@ class Pool(Handle, LiveTable):
     """
 
     device: Device  # that it belongs to
+    _name: Optional[str] = None
+    _kind = "device"
 
     @classmethod
     def _of(cls, value: Optional[int], device: Any, destroy: Any) -> Pool:
@@ -47,6 +49,12 @@ class Pool(Handle, LiveTable):
         pool._begin(value, "pool", destroy, device)
         pool.device = device
         return pool
+
+    def _about(self) -> str:
+        stats = self.stats()
+        name = "" if self._name is None else f"{self._name!r} "
+        return (f"{name}of {self._kind} memory on {self.device._label()}, "
+                f"{size_text(stats['requested_bytes'])} live, {size_text(stats['reserved_bytes'])} held")
 
     def alloc(self, nbytes: Size, queue: Optional[Queue] = None, *, tag: Optional[str] = None,
               alignment: Size = 0) -> int:
@@ -145,6 +153,9 @@ class Scope(Handle):
         scope._begin(value, "scope", lib.vram_scope_end, parent if parent is not None else pool)
         scope.pool = pool
         return scope
+
+    def _about(self) -> str:
+        return f"on {self.pool.device._label()}, {size_text(self.info()['bytes'])} in blocks"
 
     def alloc(self, nbytes: Size, queue: Optional[Queue] = None, *, tag: Optional[str] = None,
               alignment: Size = 0) -> int:

@@ -100,6 +100,9 @@ class Transfer:
         self._work = _Work(word, memory)
         _pending[id(self._work)] = self._work
 
+    def __repr__(self) -> str:
+        return f"<vram.Transfer {'that has ended' if self.done() else 'under way'}>"
+
     def done(self) -> bool:
         """Whether it has finished or failed. Never waits."""
         return _poll(ctypes.byref(self._word)) != api.VRAM_ERR_NOT_READY
@@ -162,6 +165,9 @@ class Queue(Handle):
         queue = cls.__new__(cls)
         queue._begin(value, "queue", None if destroy is None else end_or_keep(destroy), parent)
         return queue
+
+    def _about(self) -> str:
+        return f"of {self._parent._label()}"
 
     @property
     def native(self) -> Optional[int]:

@@ -61,16 +61,34 @@ def _check_torch(torch: Any) -> None:
 NCCL_HOOK = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"
 
 
-def _warn_of_settings() -> None:
+def _no_gpu(torch: Any) -> str:
+    """Why there is no GPU, or "". No question that concerns a device is asked of CUDA, as below."""
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        return ""  # whoever hides devices from a process knows
+    try:
+        ctypes.CDLL("libcuda.so.1")
+        count = getattr(torch.cuda, "_device_count_nvml", lambda: -1)()
+    except OSError:
+        return "there is no NVIDIA driver, libcuda.so.1 was not found"
+    except Exception:
+        return ""
+    return "NVIDIA's driver has none" if count == 0 else ""
+
+
+def _warn_of_settings(torch: Any) -> None:
+    why = _no_gpu(torch)
+    if why:
+        warnings.warn(f"vram.torch finds no GPU here: {why}. It is enabled all the same: tensors on the CPU are PyTorch's "
+                      "own as ever, and CUDA tensors fail as without vram.torch", stacklevel=3)
     if os.environ.get(NCCL_HOOK, "0").lower() in ("1", "t", "true", "y", "yes"):
         os.environ[NCCL_HOOK] = "0"  # as PyTorch does with its expandable segments
         warnings.warn(f"vram.torch turns {NCCL_HOOK} off: the device's pool has no segments that NCCL could register; "
-                      "register a MemPool instead (register_mem_pool)", stacklevel=4)
+                      "register a MemPool instead (register_mem_pool)", stacklevel=3)
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
         text = os.environ.get(name, "")
         if "expandable_segments" in text.lower():
             warnings.warn(f"{name} has expandable_segments, which vram.torch ignores: its pool maps and moves memory "
-                          "by itself", stacklevel=4)
+                          "by itself", stacklevel=3)
             return
 
 
@@ -82,7 +100,7 @@ def enable(moving: Optional[str] = None, fallback: bool = True, sharing: Optiona
     allocation that is a VramTorchError. What no call names is "on". moving="off" takes memory in whole segments of
     the driver that never move or shrink in place, for programs whose libraries register memory (NCCL user buffers,
     RDMA); it needs more memory, and sleep() is not available. The first call on a machine may compile the adapter
-    for the installed PyTorch, which takes about half a minute; later ones find it. Without a compiler, and if
+    for the installed PyTorch, which takes about a minute of one core; later ones find it. Without a compiler, and if
     `fallback` is true, a smaller adapter is used that has no statistics in torch.cuda (mode() says "plugin").
     sharing="off" takes memory from the driver that other processes cannot open: CUDA tensors cannot be sent with
     torch.multiprocessing then.
@@ -98,7 +116,7 @@ def enable(moving: Optional[str] = None, fallback: bool = True, sharing: Optiona
             return  # it has no options
         if _library is None:
             _check_torch(torch)
-            _warn_of_settings()
+            _warn_of_settings(torch)
             try:
                 library = extension.load(torch)
             except extension.WrongFile as error:
@@ -185,7 +203,7 @@ def _enable_plugin(torch: Any, reason: Exception) -> None:
             getattr(native, setter)(ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value)
     torch.cuda.memory.change_current_allocator(allocator)
     warnings.warn(f"vram.torch runs as a plug-in, without statistics, snapshots, graphs' private pools and tags: {reason}",
-                  stacklevel=4)
+                  stacklevel=3)
     _plugin = (allocator, library)
 
 

@@ -198,11 +198,16 @@ def compile_once(torch: Any) -> str:
         return final
     compiler = find_compiler()
     import fcntl
+    from vram_autoload import say
+    what = f"the adapter for PyTorch {minor_version(torch)}, once: a minute of one core, less on more"
     with open(final + ".lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # ends with the process, whatever happens to it
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, whatever happens to it
+        except BlockingIOError:
+            say(f"vram.torch: waiting for a process that compiles {what}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(final):
-            from vram_autoload import say
-            say(f"vram.torch: compiling the adapter for PyTorch {minor_version(torch)}: about half a minute, once")
+            say(f"vram.torch: compiling {what}")
             _compile(torch, folders, compiler, final)
     return final
 
