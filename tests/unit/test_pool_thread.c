@@ -253,6 +253,36 @@ static void readers_do_not_wait_for_a_busy_thread(void **state) {
     vr_thread_leave(thread);
 }
 
+static void *look_all_the_time(void *argument) {
+    (void)argument;
+    while (atomic_load(&armed)) {
+        (void)stats_get();
+    }
+    return NULL;
+}
+
+/* A thread that is kept out of its caches waits: others have the same memory meanwhile. */
+static void the_same_memory_whoever_looks(void **state) {
+    (void)state;
+    vram_addr first, addr;
+    pthread_t reader;
+    rig_make();
+    assert_ok(vram_alloc(rig.pool, 1000, rig.queue, &first));
+    assert_ok(vram_free(first, rig.queue));
+    uint64_t misses = stats_get().misses;
+    atomic_store(&armed, true);
+    assert_int_equal(pthread_create(&reader, NULL, look_all_the_time, NULL), 0);
+    for (int i = 0; i < 20000; i++) {
+        assert_ok(vram_alloc(rig.pool, 1000, rig.queue, &addr));
+        assert_int_equal(addr, first);
+        assert_ok(vram_free(addr, rig.queue));
+    }
+    atomic_store(&armed, false);
+    assert_int_equal(pthread_join(reader, NULL), 0);
+    assert_int_equal(stats_get().misses, misses);
+    rig_end();
+}
+
 /* ------------------------------------------------------------------ forking */
 
 static int hit_in_child(void *argument) {
@@ -304,6 +334,7 @@ int main(void) {
         cmocka_unit_test_teardown(barriers_may_be_forbidden_later, nothing_left),
 #endif
         cmocka_unit_test_teardown(readers_do_not_wait_for_a_busy_thread, nothing_left),
+        cmocka_unit_test_teardown(the_same_memory_whoever_looks, nothing_left),
         cmocka_unit_test_teardown(a_child_does_not_hit, nothing_left),
     };
     return cmocka_run_group_tests_name("pool_thread", tests, NULL, NULL);

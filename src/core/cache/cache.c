@@ -72,13 +72,6 @@ static struct vr_cache **table_make(uint32_t count, uint32_t *mask) {
     return vr_mem_alloc(slots, sizeof(struct vr_cache *), "vram_alloc");
 }
 
-/* Enters the thread's own table, so that no other thread can drop caches meanwhile. */
-static void thread_enter_wait(struct vr_thread_state *thread) {
-    while (!vr_thread_enter(thread)) {
-        vr_thread_wait_revoked(thread);
-    }
-}
-
 /* Moves all present caches and `added` into a new table. Inside enter; the caller frees the old
    table, which is returned. */
 static struct vr_cache **table_replace(struct vr_thread_state *thread, struct vr_cache **table,
@@ -109,7 +102,7 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
     if (!cache) {
         return NULL;
     }
-    thread_enter_wait(thread);
+    (void)vr_thread_enter(thread);
     uint32_t count = thread->cache_count + 1;
     vr_thread_leave(thread);
     struct vr_cache **table = table_make(count, &mask);
@@ -122,7 +115,7 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
     cache->pool = pool;
     cache->thread = thread;
     cache->watched = pool->traced;
-    thread_enter_wait(thread);
+    (void)vr_thread_enter(thread);
     cache->depth = vr_load(&pool->caps.small_blocks, VR_RELAXED); /* inside: a drain renews it */
     struct vr_cache **old = table_replace(thread, table, mask, cache);
     vr_thread_leave(thread);

@@ -49,9 +49,7 @@ static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *
         if (vr_load(&thread->busy, VR_RELAXED)) {
             return NULL; /* in a signal handler that interrupted a call of this thread */
         }
-        while (!vr_thread_enter(thread)) {
-            vr_thread_wait_revoked(thread);
-        }
+        (void)vr_thread_enter(thread);
         struct vr_cache *cache = vr_cache_find(thread, pool_handle, queue_id);
         if (cache) {
             return cache;

@@ -141,7 +141,7 @@ static void wait_until_idle(const struct vr_thread_state *thread) {
 
 /* The revoking thread holds the list's lock. After some rounds the wait blocks on that lock, for
    the same reason. What that thread did is visible after vr_thread_enter, which loads again. */
-void vr_thread_wait_revoked(struct vr_thread_state *thread) {
+static void wait_revoked(struct vr_thread_state *thread) {
     for (unsigned round = 0; vr_load(&thread->revoked, VR_RELAXED); round++) {
         if (round < 64) {
             vr_os_yield();
@@ -150,6 +150,12 @@ void vr_thread_wait_revoked(struct vr_thread_state *thread) {
             vr_mutex_unlock(&list_lock);
         }
     }
+}
+
+bool vr_thread_enter_late(struct vr_thread_state *thread) {
+    vr_store(&thread->busy, 0, VR_RELEASE);
+    wait_revoked(thread);
+    return vr_thread_enter(thread);
 }
 
 void vr_thread_visit_all(void (*visit)(struct vr_thread_state *thread, void *user), void *user) {

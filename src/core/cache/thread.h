@@ -45,11 +45,12 @@ extern vr_atomic_bool vr_thread_biased;
 /* The calling thread's state, created on first use; NULL if there can be none. */
 struct vr_thread_state *vr_thread_get(void);
 
-/* Waits until the revoking thread is done; then the caller tries again. */
-void vr_thread_wait_revoked(struct vr_thread_state *thread);
+/* The rest of vr_thread_enter while another thread keeps this one out. */
+bool vr_thread_enter_late(struct vr_thread_state *thread);
 
-/* Whether the thread may work on its caches now. False: it is inside them already (a signal handler
-   interrupted it), or another thread is; see vr_thread_wait_revoked. Pairs with vr_thread_leave. */
+/* Whether the thread may work on its caches now; where another thread reads them, it waits, so that
+   which memory a program gets does not depend on who looks. False: it is inside them already (a
+   signal handler interrupted it). No lock held. Pairs with vr_thread_leave. */
 static inline bool vr_thread_enter(struct vr_thread_state *thread) {
     if (__builtin_expect(vr_load(&thread->busy, VR_RELAXED) != 0, 0)) {
         return false;
@@ -61,8 +62,7 @@ static inline bool vr_thread_enter(struct vr_thread_state *thread) {
         vr_store(&thread->busy, 1, VR_SEQ_CST);
     }
     if (__builtin_expect(vr_load(&thread->revoked, VR_SEQ_CST) != 0, 0)) {
-        vr_store(&thread->busy, 0, VR_RELEASE);
-        return false;
+        return vr_thread_enter_late(thread);
     }
     return true;
 }

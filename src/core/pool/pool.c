@@ -199,9 +199,7 @@ COLD vram_status free_notified(struct vr_cache *cache, struct vr_block *block, u
         return VRAM_OK;
     }
     vr_event_tell(&event);
-    while (!vr_thread_enter(thread)) {
-        vr_thread_wait_revoked(thread);
-    }
+    (void)vr_thread_enter(thread);
     cache = vr_cache_find(thread, handle, queue);
     if (cache) {
         (void)free_to_cache(cache, block, bytes); /* leaves the caches */
