@@ -55,7 +55,8 @@ static bool is_suppressed(const struct report *report, const struct group *group
     for (uint32_t i = 0; i < depth && !found; i++) {
         struct vr_code symbol;
         vr_os_code_at(frames[i], &symbol);
-        found = vr_suppressed(report->but, symbol.function) ||
+        found = vr_suppressed(report->but, vr_stack_name_of(frames[i])) ||
+                vr_suppressed(report->but, symbol.function) ||
                 vr_suppressed(report->but, symbol.module) ||
                 vr_suppressed(report->but, symbol.source.line ? symbol.source.file : NULL);
     }

@@ -12,11 +12,13 @@
 #include "base/lock.h"
 #include "base/os/os.h"
 #include "base/text.h"
+#include "track/python_stack.h"
 
 #include <string.h>
 
 enum {
     BINS = 4096,
+    NAME_BINS = 1024,
     PAGE = 256,       /* stacks in one page of the table of numbers */
     CHUNK = 256 << 10 /* bytes from the system at a time, many times a page or a stack */
 };
@@ -32,6 +34,14 @@ static struct chunk {
     struct chunk *next; /* older */
     size_t used;        /* bytes, these two among them */
 } * chunks;
+struct name {
+    struct name *chain; /* next in its bin */
+    uint64_t key;
+    char text[];
+};
+
+static vr_atomic_ptr name_bins[NAME_BINS];
+static uint32_t name_count;
 static vr_atomic_ptr bins[BINS];                    /* the latest stack of each */
 static vr_atomic_ptr *pages[VR_STACKS_MOST / PAGE]; /* by number */
 static vr_atomic_u32 count;
@@ -106,14 +116,39 @@ static struct stack *stack_find_or_add(uint32_t bin, const uint64_t *frames, uin
     return stack;
 }
 
+/* Puts the frames of Python code into the place of the interpreter's and of those beyond; returns
+   the new depth. */
+static uint32_t python_put(const struct vr_python *python, uint64_t *frames, uint32_t depth) {
+    uint64_t names[VR_STACK_PYTHON];
+    uint32_t added = vr_python_frames(python, names, VR_STACK_PYTHON), kept = 0;
+    if (!added) {
+        return depth;
+    }
+    while (kept < depth && !(python->alone && frames[kept] >= python->module.low &&
+                             frames[kept] < python->module.high)) {
+        kept++;
+    }
+    memcpy(frames + kept, names, added * sizeof *names);
+    return kept + added;
+}
+
 uint32_t vr_stack_take(void) {
-    uint64_t frames[VR_STACK_DEPTH + 8]; /* some are the library's own */
-    uint32_t depth = vr_os_callers(frames, VR_STACK_DEPTH + 8);
+    uint64_t frames[VR_STACK_DEPTH];
+    uint32_t depth = vr_os_callers(frames, VR_STACK_NATIVE);
+    const struct vr_python *python = vr_python_get();
     if (depth == 0) {
         return 0;
     }
+    if (python) {
+        depth = python_put(python, frames, depth);
+    }
     uint32_t bin = bin_of(frames, depth);
     struct stack *stack = stack_find(bin, frames, depth);
+    if (!stack && !python && (python = vr_python_look()) != NULL) {
+        depth = python_put(python, frames, depth);
+        bin = bin_of(frames, depth);
+        stack = stack_find(bin, frames, depth);
+    }
     if (!stack) {
         stack = stack_find_or_add(bin, frames, depth);
     }
@@ -171,8 +206,60 @@ uint32_t vr_stack_frames(uint32_t number, uint64_t frames[VR_STACK_DEPTH]) {
     return depth;
 }
 
+/* ---------------------------------------------------------------------- names */
+
+/* No address has this bit. */
+#define NAMED (UINT64_C(1) << 63)
+
+static struct name *name_look(uint64_t key) {
+    struct name *name = vr_load(&name_bins[key % NAME_BINS], VR_ACQUIRE);
+    while (name && name->key != key) {
+        name = name->chain;
+    }
+    return name;
+}
+
+uint64_t vr_stack_name_find(uint64_t key) {
+    struct name *name = name_look(key);
+    return name ? NAMED | (uintptr_t)name : 0;
+}
+
+/* Another thread may have added it meanwhile. */
+static struct name *name_find_or_add(uint64_t key, const char *text) {
+    size_t bytes = strlen(text) + 1, whole = (sizeof(struct name) + bytes + 7) & ~(size_t)7;
+    struct name *name = name_look(key);
+    if (name || name_count == VR_STACKS_MOST || /* untaken: another thread has added it just now */
+        !(name = table_alloc(whole))) {
+        return name;
+    }
+    name_count++;
+    name->key = key;
+    memcpy(name->text, text, bytes);
+    name->chain = vr_load(&name_bins[key % NAME_BINS], VR_RELAXED);
+    vr_store(&name_bins[key % NAME_BINS], name, VR_RELEASE);
+    return name;
+}
+
+uint64_t vr_stack_name(uint64_t key, const char *text) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vr_mutex_lock(&lock);
+    struct name *name = name_find_or_add(key, text);
+    vr_mutex_unlock(&lock);
+    vr_error_restore(&error);
+    return name ? NAMED | (uintptr_t)name : 0;
+}
+
+const char *vr_stack_name_of(uint64_t frame) {
+    return frame & NAMED ? ((const struct name *)(uintptr_t)(frame & ~NAMED))->text : NULL;
+}
+
 void vr_frame_text(uint64_t frame, char text[VR_FRAME_TEXT]) {
     struct vr_code symbol;
+    if (vr_stack_name_of(frame)) {
+        (void)vr_text_copy(text, VR_FRAME_TEXT, vr_stack_name_of(frame));
+        return;
+    }
     vr_os_code_at(frame, &symbol);
     const char *module = symbol.module && *symbol.module ? symbol.module : "?";
     char line[VR_CODE_FILE + 16] = "";
@@ -198,6 +285,10 @@ void vr_stacks_reset(void) {
     for (uint32_t i = 0; i < BINS; i++) {
         vr_store(&bins[i], NULL, VR_RELAXED);
     }
+    for (uint32_t i = 0; i < NAME_BINS; i++) {
+        vr_store(&name_bins[i], NULL, VR_RELAXED);
+    }
+    name_count = 0;
     memset(pages, 0, sizeof pages);
     for (struct chunk *next; chunks; chunks = next) {
         next = chunks->next;
