@@ -118,6 +118,25 @@ static bool layout_by_table(unsigned minor, const void *from, struct vr_python_l
            field_take(table, at->code + 9, &layout->code_instructions);
 }
 
+/* The end of the last of these fields, if they are words. */
+static uint16_t end_of(const uint16_t *offsets, size_t count) {
+    uint16_t end = 0;
+    for (size_t i = 0; i < count; i++) {
+        end = offsets[i] > end ? offsets[i] : end;
+    }
+    return (uint16_t)(end + sizeof(uintptr_t));
+}
+
+static bool layout_measure(struct vr_python_layout *layout) {
+    const uint16_t frame[] = {layout->frame_previous, layout->frame_code, layout->frame_instruction,
+                              layout->frame_owner};
+    const uint16_t code[] = {layout->code_file, layout->code_name, layout->code_lines,
+                             layout->code_first};
+    layout->frame_bytes = end_of(frame, sizeof frame / sizeof frame[0]);
+    layout->code_bytes = end_of(code, sizeof code / sizeof code[0]);
+    return layout->frame_bytes <= VR_PYTHON_STRUCT && layout->code_bytes <= VR_PYTHON_STRUCT;
+}
+
 /* "3.12.1 (main, ...": a release. Structures may still change before the first one ("3.13.0a1"). */
 bool vr_python_layout_of(const char *version, const void *table, struct vr_python_layout *layout) {
     char *end;
@@ -134,9 +153,9 @@ bool vr_python_layout_of(const char *version, const void *table, struct vr_pytho
     }
     if (minor - 9 < sizeof layouts / sizeof layouts[0]) {
         *layout = layouts[minor - 9];
-        return true;
+        return layout_measure(layout);
     }
-    return layout_by_table((unsigned)minor, table, layout);
+    return layout_by_table((unsigned)minor, table, layout) && layout_measure(layout);
 }
 
 /* -------------------------------------------------------------- the interpreter */

@@ -19,6 +19,8 @@ enum vr_python_lines {
     VR_PYTHON_LOCATIONS /* from 3.11 on: entries of several lengths */
 };
 
+enum { VR_PYTHON_STRUCT = 256 };
+
 /* Offsets in bytes. */
 struct vr_python_layout {
     uint16_t thread_interpreter, thread_frame;
@@ -31,6 +33,7 @@ struct vr_python_layout {
     uint16_t code_instructions; /* 0: the instruction is a number */
     uint16_t instruction_bytes; /* of each number */
     uint16_t text_ascii, text_wide;
+    uint16_t frame_bytes, code_bytes; /* of what is read: VR_PYTHON_STRUCT at most */
     enum vr_python_lines lines;
 };
 

@@ -30,7 +30,8 @@
 #include <string.h>
 
 enum {
-    PIECE = 1024,        /* bytes that are copied at a time */
+    PIECE = 1024, /* bytes that are copied at a time */
+    STRUCT = VR_PYTHON_STRUCT,
     LINES_MOST = 1 << 20 /* bytes of a table of lines */
 };
 
@@ -48,13 +49,10 @@ static const unsigned char *bytes_get(const struct reader *reader, uintptr_t fro
     return vr_os_memory_copy(from, to, bytes) ? to : NULL;
 }
 
-static bool object_get(const struct reader *reader, uintptr_t from, void *to, size_t bytes) {
-    const unsigned char *at =
-        from && from % sizeof from == 0 ? bytes_get(reader, from, to, bytes) : NULL;
-    if (at && at != to) {
-        memcpy(to, at, bytes);
-    }
-    return at != NULL;
+/* The same of a structure. */
+static const unsigned char *object_get(const struct reader *reader, uintptr_t from, void *to,
+                                       size_t bytes) {
+    return from && from % sizeof from == 0 ? bytes_get(reader, from, to, bytes) : NULL;
 }
 
 static uintptr_t word_at(const unsigned char *bytes, size_t offset) {
@@ -69,18 +67,30 @@ static int32_t number_at(const unsigned char *bytes, size_t offset) {
     return number;
 }
 
-/* A word of a structure that is no object. */
 static bool word_get(const struct reader *reader, uintptr_t from, uintptr_t *word) {
-    return object_get(reader, from, word, sizeof *word);
+    unsigned char copy[sizeof *word];
+    const unsigned char *at = object_get(reader, from, copy, sizeof copy);
+    if (at) {
+        *word = word_at(at, 0);
+    }
+    return at != NULL;
 }
 
 /* Of every object of variable size, and of a string. */
-enum { OBJECT_TYPE = 8, OBJECT_SIZE = 16, TEXT_STATE = 32, TEXT_HEAD = 40, BYTES_DATA = 32 };
+enum {
+    OBJECT_TYPE = 8,
+    OBJECT_SIZE = 16,
+    TEXT_HASH = 24,
+    TEXT_STATE = 32,
+    TEXT_HEAD = 40,
+    BYTES_DATA = 32
+};
 
 /* Keeps (5). */
-static bool typed_get(const struct reader *reader, uintptr_t object, uintptr_t type,
-                      unsigned char *to, size_t bytes) {
-    return object_get(reader, object, to, bytes) && word_at(to, OBJECT_TYPE) == type;
+static const unsigned char *typed_get(const struct reader *reader, uintptr_t object, uintptr_t type,
+                                      unsigned char *to, size_t bytes) {
+    const unsigned char *at = object_get(reader, object, to, bytes);
+    return at && word_at(at, OBJECT_TYPE) == type ? at : NULL;
 }
 
 /* --------------------------------------------------------------------- places */
@@ -91,6 +101,7 @@ struct span {
     uint64_t count;
     unsigned width; /* bytes of each */
     unsigned utf8;  /* of each in UTF-8, at most */
+    int64_t hash;   /* the interpreter's, of 64 bits; -1: not made yet */
 };
 
 /* Where a frame is. */
@@ -101,40 +112,39 @@ struct place {
 };
 
 static bool text_find(const struct reader *reader, uintptr_t object, struct span *text) {
-    unsigned char head[TEXT_HEAD];
+    unsigned char copy[TEXT_HEAD];
     const struct vr_python *python = reader->python;
-    if (!typed_get(reader, object, python->text_type, head, sizeof head)) {
+    const unsigned char *head = typed_get(reader, object, python->text_type, copy, sizeof copy);
+    if (!head) {
         return false;
     }
     uint32_t state = (uint32_t)number_at(head, TEXT_STATE);
     bool compact = state >> 5 & 1, ascii = state >> 6 & 1;
     *text = (struct span){object + (ascii ? python->layout.text_ascii : python->layout.text_wide),
-                          word_at(head, OBJECT_SIZE), state >> 2 & 7, 0};
+                          word_at(head, OBJECT_SIZE), state >> 2 & 7, 0,
+                          (int64_t)word_at(head, TEXT_HASH)};
     text->utf8 = ascii ? 1 : text->width == 4 ? 4 : text->width + 1;
     return compact && (text->width == 1 || text->width == 2 || text->width == 4) &&
            text->count < LINES_MOST;
 }
 
 static bool lines_find(const struct reader *reader, uintptr_t object, struct span *lines) {
-    unsigned char head[BYTES_DATA];
-    if (!typed_get(reader, object, reader->python->bytes_type, head, sizeof head)) {
+    unsigned char copy[BYTES_DATA];
+    const unsigned char *head =
+        typed_get(reader, object, reader->python->bytes_type, copy, sizeof copy);
+    if (!head) {
         return false;
     }
-    *lines = (struct span){object + BYTES_DATA, word_at(head, OBJECT_SIZE), 1, 0};
+    *lines = (struct span){object + BYTES_DATA, word_at(head, OBJECT_SIZE), 1, 0, -1};
     return lines->count < LINES_MOST;
-}
-
-/* The bytes of a structure up to a field's end; the fields are below 1 KiB. */
-static size_t end_of(size_t one, size_t other) {
-    return (one > other ? one : other) + sizeof(uintptr_t);
 }
 
 static bool place_of(const struct reader *reader, uintptr_t code, struct place *place) {
     const struct vr_python_layout *layout = &reader->python->layout;
-    unsigned char body[PIECE + sizeof(uintptr_t)];
-    size_t bytes = end_of(end_of(layout->code_lines, layout->code_first) - sizeof(uintptr_t),
-                          end_of(layout->code_file, layout->code_name) - sizeof(uintptr_t));
-    if (!typed_get(reader, code, reader->python->code_type, body, bytes)) {
+    unsigned char copy[STRUCT];
+    const unsigned char *body =
+        typed_get(reader, code, reader->python->code_type, copy, layout->code_bytes);
+    if (!body) {
         return false;
     }
     place->first = number_at(body, layout->code_first);
@@ -149,15 +159,19 @@ static bool place_of(const struct reader *reader, uintptr_t code, struct place *
            lines_find(reader, word_at(body, layout->code_lines), &place->lines);
 }
 
-static bool span_hash(const struct reader *reader, const struct span *span, uint64_t *hash) {
+static bool span_hash(const struct reader *reader, const struct span *span, int64_t *hash) {
     unsigned char piece[PIECE];
+    *hash = span->hash;
+    if (*hash != -1) {
+        return true;
+    }
     for (uint64_t left = span->count * span->width, at = 0; left > 0;) {
         size_t bytes = left < PIECE ? (size_t)left : PIECE;
         const unsigned char *here = bytes_get(reader, span->from + at, piece, bytes);
         if (!here) {
             return false;
         }
-        *hash = vr_xxh64(here, bytes, *hash);
+        *hash = (int64_t)vr_xxh64(here, bytes, (uint64_t)*hash);
         at += bytes;
         left -= bytes;
     }
@@ -166,13 +180,13 @@ static bool span_hash(const struct reader *reader, const struct span *span, uint
 
 /* Keeps (7); never 0. */
 static bool place_hash(const struct reader *reader, const struct place *place, uint64_t *hash) {
-    int64_t numbers[] = {place->first, place->at};
-    *hash = vr_xxh64(numbers, sizeof numbers, 0);
-    if (!span_hash(reader, &place->file, hash) || !span_hash(reader, &place->name, hash) ||
-        !span_hash(reader, &place->lines, hash)) {
+    int64_t parts[5] = {place->first, place->at};
+    if (!span_hash(reader, &place->file, &parts[2]) ||
+        !span_hash(reader, &place->name, &parts[3]) ||
+        !span_hash(reader, &place->lines, &parts[4])) {
         return false;
     }
-    *hash |= 1;
+    *hash = vr_xxh64(parts, sizeof parts, 0) | 1;
     return true;
 }
 
@@ -359,13 +373,13 @@ static enum found place_name(const struct reader *reader, const struct place *pl
 static enum found frame_read(const struct reader *reader, uintptr_t *at, uint64_t *name) {
     enum { OF_C_CODE = 3, TAGS = 3 };
     const struct vr_python_layout *layout = &reader->python->layout;
-    unsigned char frame[PIECE + sizeof(uintptr_t)];
+    unsigned char copy[STRUCT];
     struct place place;
-    size_t bytes = end_of(end_of(layout->frame_code, layout->frame_previous) - sizeof(uintptr_t),
-                          layout->frame_instruction);
-    bytes = layout->frame_owner >= bytes ? layout->frame_owner + 1u : bytes;
-    if (layout->frame_object ? !typed_get(reader, *at, reader->python->frame_type, frame, bytes)
-                             : !object_get(reader, *at, frame, bytes)) {
+    const unsigned char *frame =
+        layout->frame_object
+            ? typed_get(reader, *at, reader->python->frame_type, copy, layout->frame_bytes)
+            : object_get(reader, *at, copy, layout->frame_bytes);
+    if (!frame) {
         return BROKEN;
     }
     *at = word_at(frame, layout->frame_previous);
