@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/text.h"
+#include "track/frame_name.h"
 #include "track/python_layout.h"
 #include "track/stack.h"
 
@@ -59,7 +60,7 @@ static const char *program_name(void) {
 }
 
 const char *run_frame_module(uint64_t frame) {
-    if (vr_stack_name_of(frame)) {
+    if (vr_frame_name(frame)) {
         const struct vr_python *python = vr_python_get();
         return python ? python->module.name : NULL;
     }

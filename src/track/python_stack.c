@@ -24,7 +24,7 @@
 #include "track/python_stack.h"
 
 #include "base/text.h"
-#include "track/stack.h"
+#include "track/frame_name.h"
 #include "track/xxh64.h"
 
 #include <string.h>
@@ -357,12 +357,12 @@ static enum found place_name(const struct reader *reader, const struct place *pl
     if (!place_hash(reader, place, &hash)) {
         return BROKEN;
     }
-    *frame = vr_stack_name_find(hash);
+    *frame = vr_frame_name_find(hash);
     if (!*frame) {
         if (!place_write(reader, place, text)) {
             return BROKEN;
         }
-        *frame = vr_stack_name(hash, text);
+        *frame = vr_frame_name_add(hash, text);
     }
     return *frame ? FOUND : UNNAMED;
 }

@@ -7,7 +7,7 @@
 
 #include "track/python_layout.h"
 
-/* The frames, the innermost first, as vr_stack_name returns them; returns their number. 0: the
+/* The frames, the innermost first, as frame_name.h has them; returns their number. 0: the
    thread executes none, or they cannot be read with certainty. Sets errno. */
 uint32_t vr_python_frames(const struct vr_python *python, uint64_t *frames, uint32_t capacity);
 

@@ -3,8 +3,7 @@
  * stack.c: the table of stacks. See stack.h.
  *
  * Stacks are found by hash. A stack is never changed once it is in its bin, and stays there, so
- * only adding one takes the lock. Their memory is the system's pages: once its last context has
- * ended, a program may replace the host allocator, and may still ask for stacks.
+ * only adding one takes the lock.
  */
 #include "track/stack.h"
 
@@ -12,15 +11,15 @@
 #include "base/lock.h"
 #include "base/os/os.h"
 #include "base/text.h"
+#include "track/frame_name.h"
+#include "track/kept_memory.h"
 #include "track/python_stack.h"
 
 #include <string.h>
 
 enum {
     BINS = 4096,
-    NAME_BINS = 1024,
-    PAGE = 256,       /* stacks in one page of the table of numbers */
-    CHUNK = 256 << 10 /* bytes from the system at a time, many times a page or a stack */
+    PAGE = 256 /* stacks in one page of the table of numbers */
 };
 
 struct stack {
@@ -30,18 +29,7 @@ struct stack {
 };
 
 static struct vr_mutex lock = VR_MUTEX_INIT(VR_RANK_TRACK); /* guards changes of all below */
-static struct chunk {
-    struct chunk *next; /* older */
-    size_t used;        /* bytes, these two among them */
-} * chunks;
-struct name {
-    struct name *chain; /* next in its bin */
-    uint64_t key;
-    char text[];
-};
-
-static vr_atomic_ptr name_bins[NAME_BINS];
-static uint32_t name_count;
+static struct vr_kept *memory;
 static vr_atomic_ptr bins[BINS];                    /* the latest stack of each */
 static vr_atomic_ptr *pages[VR_STACKS_MOST / PAGE]; /* by number */
 static vr_atomic_u32 count;
@@ -64,21 +52,6 @@ static struct stack *stack_find(uint32_t bin, const uint64_t *frames, uint32_t d
     return stack;
 }
 
-/* Zeroed memory for a multiple of 8 bytes; NULL: memory ran out. Under the lock. */
-static void *table_alloc(size_t bytes) {
-    void *fresh;
-    if (!chunks || chunks->used + bytes > CHUNK) {
-        if (vr_os_pages_alloc(CHUNK, &fresh) != VRAM_OK) {
-            return NULL;
-        }
-        struct chunk *chunk = fresh;
-        *chunk = (struct chunk){.next = chunks, .used = sizeof *chunk};
-        chunks = chunk;
-    }
-    chunks->used += bytes;
-    return (char *)chunks + chunks->used - bytes;
-}
-
 /* NULL: there are too many, or memory ran out. Under the lock. */
 static struct stack *stack_add(uint32_t bin, const uint64_t *frames, uint32_t depth) {
     uint32_t number = vr_load(&count, VR_RELAXED) + 1;
@@ -87,9 +60,10 @@ static struct stack *stack_add(uint32_t bin, const uint64_t *frames, uint32_t de
     }
     vr_atomic_ptr **page = &pages[number / PAGE];
     if (!*page) {
-        *page = table_alloc(PAGE * sizeof **page);
+        *page = vr_kept_alloc(&memory, PAGE * sizeof **page);
     }
-    struct stack *stack = *page ? table_alloc(sizeof *stack + depth * sizeof *frames) : NULL;
+    struct stack *stack =
+        *page ? vr_kept_alloc(&memory, sizeof *stack + depth * sizeof *frames) : NULL;
     if (stack) {
         stack->number = number;
         stack->depth = depth;
@@ -206,58 +180,10 @@ uint32_t vr_stack_frames(uint32_t number, uint64_t frames[VR_STACK_DEPTH]) {
     return depth;
 }
 
-/* ---------------------------------------------------------------------- names */
-
-/* No address has this bit. */
-#define NAMED (UINT64_C(1) << 63)
-
-static struct name *name_look(uint64_t key) {
-    struct name *name = vr_load(&name_bins[key % NAME_BINS], VR_ACQUIRE);
-    while (name && name->key != key) {
-        name = name->chain;
-    }
-    return name;
-}
-
-uint64_t vr_stack_name_find(uint64_t key) {
-    struct name *name = name_look(key);
-    return name ? NAMED | (uintptr_t)name : 0;
-}
-
-/* Another thread may have added it meanwhile. */
-static struct name *name_find_or_add(uint64_t key, const char *text) {
-    size_t bytes = strlen(text) + 1, whole = (sizeof(struct name) + bytes + 7) & ~(size_t)7;
-    struct name *name = name_look(key);
-    if (name || name_count == VR_STACKS_MOST || /* untaken: another thread has added it just now */
-        !(name = table_alloc(whole))) {
-        return name;
-    }
-    name_count++;
-    name->key = key;
-    memcpy(name->text, text, bytes);
-    name->chain = vr_load(&name_bins[key % NAME_BINS], VR_RELAXED);
-    vr_store(&name_bins[key % NAME_BINS], name, VR_RELEASE);
-    return name;
-}
-
-uint64_t vr_stack_name(uint64_t key, const char *text) {
-    struct vram_error error;
-    vr_error_save(&error);
-    vr_mutex_lock(&lock);
-    struct name *name = name_find_or_add(key, text);
-    vr_mutex_unlock(&lock);
-    vr_error_restore(&error);
-    return name ? NAMED | (uintptr_t)name : 0;
-}
-
-const char *vr_stack_name_of(uint64_t frame) {
-    return frame & NAMED ? ((const struct name *)(uintptr_t)(frame & ~NAMED))->text : NULL;
-}
-
 void vr_frame_text(uint64_t frame, char text[VR_FRAME_TEXT]) {
     struct vr_code symbol;
-    if (vr_stack_name_of(frame)) {
-        (void)vr_text_copy(text, VR_FRAME_TEXT, vr_stack_name_of(frame));
+    if (vr_frame_name(frame)) {
+        (void)vr_text_copy(text, VR_FRAME_TEXT, vr_frame_name(frame));
         return;
     }
     vr_os_code_at(frame, &symbol);
@@ -285,14 +211,8 @@ void vr_stacks_reset(void) {
     for (uint32_t i = 0; i < BINS; i++) {
         vr_store(&bins[i], NULL, VR_RELAXED);
     }
-    for (uint32_t i = 0; i < NAME_BINS; i++) {
-        vr_store(&name_bins[i], NULL, VR_RELAXED);
-    }
-    name_count = 0;
     memset(pages, 0, sizeof pages);
-    for (struct chunk *next; chunks; chunks = next) {
-        next = chunks->next;
-        (void)vr_os_pages_free(chunks, CHUNK);
-    }
+    vr_kept_free(&memory);
     vr_mutex_unlock(&lock);
+    vr_frame_names_reset();
 }

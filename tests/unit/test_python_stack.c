@@ -3,8 +3,9 @@
  * test_python_stack.c: frames of Python code, of structures that this test makes as interpreters
  * do. What interpreters make themselves is in tests/run/python_test.py.
  */
+#include "base/os/os.h"
+#include "track/frame_name.h"
 #include "track/python_stack.h"
-#include "track/stack.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -139,7 +140,7 @@ static uint32_t frames_are(const struct vr_python *python, const char *const *wa
     uint64_t frames[8];
     uint32_t count = vr_python_frames(python, frames, 8);
     for (uint32_t i = 0; i < count; i++) {
-        assert_string_equal(vr_stack_name_of(frames[i]), wanted[i]);
+        assert_string_equal(vr_frame_name(frames[i]), wanted[i]);
     }
     return count;
 }
@@ -265,7 +266,7 @@ static void lines_of_older_versions(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct vr_python python = python_make(rows[i].version);
-        vr_stacks_reset(); /* a process has one version */
+        vr_frame_names_reset(); /* a process has one version */
         unsigned char *code = code_make(&python, "f", steps, sizeof steps);
         thread_make(&python, frame_make(&python, code, rows[i].at, NULL));
         assert_int_equal(frames_are(&python, &rows[i].frame), 1);
@@ -288,22 +289,22 @@ static void any_table_of_lines(void **state) {
         unsigned char *code = code_make(&python, "f", lines, bytes);
         thread_make(&python, frame_make(&python, code, rand() % 100, NULL));
         assert_int_equal(vr_python_frames(&python, frames, 2), 1);
-        assert_memory_equal(vr_stack_name_of(frames[0]), "f (/file.py", 11);
+        assert_memory_equal(vr_frame_name(frames[0]), "f (/file.py", 11);
     }
-    vr_stacks_reset();
+    vr_frame_names_reset();
 }
 
 /* Without memory there are no frames, and later there are. */
 static void names_without_memory(void **state) {
     (void)state;
-    vr_stacks_reset();
+    vr_frame_names_reset();
     struct vr_python python = python_make("3.12.1");
     (void)three_make(&python);
     vr_os_fail_at(1, true, ENOMEM);
     assert_int_equal(frames_are(&python, three), 0);
     vr_os_fail_at(0, false, 0);
     assert_int_equal(frames_are(&python, three), 3);
-    vr_stacks_reset();
+    vr_frame_names_reset();
 }
 
 static void versions_that_are_known(void **state) {
