@@ -6,13 +6,16 @@ this one, python3.N in the path, those of pyenv, and those that VRAM_TEST_PYTHON
 import glob
 import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
-from run_test import ENVIRONMENT, ROOT, VRAM, vram
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "viewer"))
+import page_data  # noqa: E402
+from run_test import ENVIRONMENT, ROOT, VRAM, vram  # noqa: E402
 
 FRAMES = os.path.join(ROOT, "tests", "run", "python_frames.py")
 UTF8 = {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8:surrogateescape", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -60,6 +63,44 @@ def frames_in(trace):
     return found
 
 
+LINES = """\
+import ctypes
+driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert driver.cuCtxSetCurrent(context) == 0
+def leak():
+    assert driver.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(2 << 20)) == 0
+leak()
+"""
+
+
+def test_reports(folder):
+    """Every view has the frames; the one for people those of Python first of all."""
+    program, trace = f"{folder}/program.py", f"{folder}/lines.vrt"
+    with open(program, "w", encoding="utf-8") as stream:
+        stream.write(LINES)
+    stack = [f"leak ({program}:6)", f"<module> ({program}:7)"]
+    text = vram("-o", trace, "--", sys.executable, program).stderr
+    assert re.search(r"^  stack .*\n.*\n    " + "\n    ".join(map(re.escape, stack)) + "\n\n", text, re.M), text
+    document = json.loads(vram("--json", "-o", trace, "--", sys.executable, program).stdout)
+    assert document["processes"][0]["device_memory"]["groups"][0]["frames"][-2:] == stack, document
+
+    def report(*words):
+        return subprocess.run([VRAM, "report", trace, *words], env=ENVIRONMENT, text=True, capture_output=True,
+                              check=True).stdout
+    assert f" at leak ({program}:6)" in " ".join(report().split()), report()
+    assert report("--stacks").startswith(";".join(reversed(stack)) + ";"), report("--stacks")
+    report("--html", f"{folder}/page.html")
+    with open(f"{folder}/page.html", encoding="utf-8") as stream:
+        assert stack[0] in json.dumps(page_data.read(stream.read())[0])
+    report("--format", "memory_viz", "-o", f"{folder}/lines.pickle")
+    with open(f"{folder}/lines.pickle", "rb") as stream:
+        events = [event for trace_ in pickle.load(stream)["device_traces"] for event in trace_]
+    frames = [event["frames"] for event in events if event["action"] == "alloc" and event["size"] == 2 << 20]
+    assert [frame[-2:] for frame in frames] == [[{"name": "leak", "filename": program, "line": 6},
+                                                 {"name": "<module>", "filename": program, "line": 7}]], frames
+
+
 def test_frames(folder):
     """Stacks of Python code have its frames, as the interpreter says them, in place of the interpreter's own."""
     for python in pythons():
@@ -81,4 +122,5 @@ def test_frames(folder):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder_:
+        test_reports(folder_)
         test_frames(folder_)
