@@ -338,7 +338,7 @@ static void modules_and_memory(void **state) {
     struct vr_module module;
     char bytes[4];
     (void)state;
-    void *symbol = vr_os_library_symbol(NULL, "qsort");
+    void *symbol = vr_os_library_symbol(NULL, "ldiv");
     assert_true(vr_os_module_keep(symbol, &module));
     assert_true(module.low <= (uintptr_t)symbol && (uintptr_t)symbol < module.high);
     assert_memory_equal(module.name, "libc.so", 7);
