@@ -170,8 +170,8 @@ def traced():
     plain()
 
 
-def deep(depth):
-    return deep(depth - 1) if depth else take()
+def deep(depth, innermost=take):
+    return deep(depth - 1, innermost) if depth else innermost()
 
 
 def in_thread(held, released_by_others):
@@ -240,6 +240,12 @@ def forked():
     assert os.waitpid(child, 0)[1] == 0
 
 
+def briefly():
+    address = ctypes.c_uint64()
+    holder.driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(4096))
+    holder.driver.cuMemFree_v2(address)
+
+
 class Ends:
     def __del__(self):
         for _ in range(3):
@@ -252,11 +258,11 @@ def end():
     def forever():
         current()
         while True:
-            deep(20)
-    atexit.register(deep, 3)
+            deep(20, briefly)
+    atexit.register(deep, 3, briefly)
     for _ in range(4):
         threading.Thread(target=forever, daemon=True).start()
-    deep(3)
+    deep(3, briefly)
 
 
 if __name__ == "__main__":
