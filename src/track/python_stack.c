@@ -46,7 +46,8 @@ static const unsigned char *bytes_get(const struct reader *reader, uintptr_t fro
     if (reader->direct) {
         return (const unsigned char *)from;
     }
-    return vr_os_memory_copy(from, to, bytes) ? to : NULL;
+    struct vr_memory_part part = {from, to, bytes};
+    return vr_os_memory_copy(&part, 1) ? to : NULL;
 }
 
 /* The same of a structure. */
@@ -111,39 +112,55 @@ struct place {
     int64_t at;    /* bytes from its first instruction */
 };
 
-static bool text_find(const struct reader *reader, uintptr_t object, struct span *text) {
+/* The beginning of an object that a code object refers to. */
+struct head {
+    uintptr_t object, type;
+    size_t bytes;
+    const unsigned char *at;
     unsigned char copy[TEXT_HEAD];
-    const struct vr_python *python = reader->python;
-    const unsigned char *head = typed_get(reader, object, python->text_type, copy, sizeof copy);
-    if (!head) {
-        return false;
+};
+
+/* Reads all at once; keeps (5). */
+static bool heads_get(const struct reader *reader, struct head *heads, unsigned count) {
+    struct vr_memory_part parts[VR_MEMORY_PARTS];
+    for (unsigned i = 0; i < count; i++) {
+        struct head *head = &heads[i];
+        if (!head->object || head->object % sizeof head->object != 0) {
+            return false;
+        }
+        head->at = reader->direct ? (const unsigned char *)head->object : head->copy;
+        parts[i] = (struct vr_memory_part){head->object, head->copy, head->bytes};
     }
-    uint32_t state = (uint32_t)number_at(head, TEXT_STATE);
+    bool good = reader->direct || vr_os_memory_copy(parts, count);
+    for (unsigned i = 0; i < count && good; i++) {
+        good = word_at(heads[i].at, OBJECT_TYPE) == heads[i].type;
+    }
+    return good;
+}
+
+static bool text_find(const struct reader *reader, const struct head *head, struct span *text) {
+    const struct vr_python_layout *layout = &reader->python->layout;
+    uint32_t state = (uint32_t)number_at(head->at, TEXT_STATE);
     bool compact = state >> 5 & 1, ascii = state >> 6 & 1;
-    *text = (struct span){object + (ascii ? python->layout.text_ascii : python->layout.text_wide),
-                          word_at(head, OBJECT_SIZE), state >> 2 & 7, 0,
-                          (int64_t)word_at(head, TEXT_HASH)};
+    *text = (struct span){head->object + (ascii ? layout->text_ascii : layout->text_wide),
+                          word_at(head->at, OBJECT_SIZE), state >> 2 & 7, 0,
+                          (int64_t)word_at(head->at, TEXT_HASH)};
     text->utf8 = ascii ? 1 : text->width == 4 ? 4 : text->width + 1;
     return compact && (text->width == 1 || text->width == 2 || text->width == 4) &&
            text->count < LINES_MOST;
 }
 
-static bool lines_find(const struct reader *reader, uintptr_t object, struct span *lines) {
-    unsigned char copy[BYTES_DATA];
-    const unsigned char *head =
-        typed_get(reader, object, reader->python->bytes_type, copy, sizeof copy);
-    if (!head) {
-        return false;
-    }
-    *lines = (struct span){object + BYTES_DATA, word_at(head, OBJECT_SIZE), 1, 0, -1};
+static bool lines_find(const struct head *head, struct span *lines) {
+    *lines = (struct span){head->object + BYTES_DATA, word_at(head->at, OBJECT_SIZE), 1, 0, -1};
     return lines->count < LINES_MOST;
 }
 
 static bool place_of(const struct reader *reader, uintptr_t code, struct place *place) {
-    const struct vr_python_layout *layout = &reader->python->layout;
+    const struct vr_python *python = reader->python;
+    const struct vr_python_layout *layout = &python->layout;
     unsigned char copy[STRUCT];
     const unsigned char *body =
-        typed_get(reader, code, reader->python->code_type, copy, layout->code_bytes);
+        typed_get(reader, code, python->code_type, copy, layout->code_bytes);
     if (!body) {
         return false;
     }
@@ -154,9 +171,15 @@ static bool place_of(const struct reader *reader, uintptr_t code, struct place *
             return false;
         }
     }
-    return text_find(reader, word_at(body, layout->code_file), &place->file) &&
-           text_find(reader, word_at(body, layout->code_name), &place->name) &&
-           lines_find(reader, word_at(body, layout->code_lines), &place->lines);
+    struct head heads[] = {
+        {.object = word_at(body, layout->code_file), .type = python->text_type, .bytes = TEXT_HEAD},
+        {.object = word_at(body, layout->code_name), .type = python->text_type, .bytes = TEXT_HEAD},
+        {.object = word_at(body, layout->code_lines),
+         .type = python->bytes_type,
+         .bytes = BYTES_DATA}};
+    return heads_get(reader, heads, sizeof heads / sizeof heads[0]) &&
+           text_find(reader, &heads[0], &place->file) &&
+           text_find(reader, &heads[1], &place->name) && lines_find(&heads[2], &place->lines);
 }
 
 static bool span_hash(const struct reader *reader, const struct span *span, int64_t *hash) {

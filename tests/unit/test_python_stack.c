@@ -346,15 +346,21 @@ static void modules_and_memory(void **state) {
     assert_false(vr_os_module_keep(&module, &module)); /* on the stack */
     assert_true(vr_os_module_keep(heap, &module));     /* the program */
     assert_non_null(strstr(module.name, "test_python_stack"));
-    assert_true(vr_os_memory_copy((uintptr_t) "abc", bytes, sizeof bytes));
+    char more[4];
+    struct vr_memory_part parts[] = {{(uintptr_t) "abc", bytes, 4}, {(uintptr_t) "def", more, 4}};
+    assert_true(vr_os_memory_copy(parts, 2));
     assert_string_equal(bytes, "abc");
-    assert_false(vr_os_memory_copy((uintptr_t)wall, bytes, sizeof bytes));
+    assert_string_equal(more, "def");
+    parts[1].from = (uintptr_t)wall;
+    assert_false(vr_os_memory_copy(parts, 2));
+    assert_false(vr_os_memory_copy(&parts[1], 1));
 }
 
 int main(void) {
     char byte;
+    const struct vr_memory_part part = {(uintptr_t) "x", &byte, 1};
     wall = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (!vr_os_memory_copy((uintptr_t) "x", &byte, 1)) {
+    if (!vr_os_memory_copy(&part, 1)) {
         puts("skipped: the system does not let a process read itself by process_vm_readv");
         return 77;
     }

@@ -215,8 +215,8 @@ bool vr_os_module_keep(const void *address, struct vr_module *module) {
     return false;
 }
 
-bool vr_os_memory_copy(uintptr_t from, void *to, size_t bytes) {
-    (void)from, (void)to, (void)bytes;
+bool vr_os_memory_copy(const struct vr_memory_part *parts, unsigned count) {
+    (void)parts, (void)count;
     return false;
 }
 

@@ -66,9 +66,16 @@ bool vr_os_module_keep(const void *address, struct vr_module *module) {
     return true;
 }
 
-bool vr_os_memory_copy(uintptr_t from, void *to, size_t bytes) {
-    struct iovec here = {to, bytes}, there = {(void *)from, bytes};
-    return syscall(SYS_process_vm_readv, getpid(), &here, 1UL, &there, 1UL, 0UL) == (long)bytes;
+bool vr_os_memory_copy(const struct vr_memory_part *parts, unsigned count) {
+    struct iovec here[VR_MEMORY_PARTS], there[VR_MEMORY_PARTS];
+    size_t bytes = 0;
+    for (unsigned i = 0; i < count; i++) {
+        here[i] = (struct iovec){parts[i].to, parts[i].bytes};
+        there[i] = (struct iovec){(void *)parts[i].from, parts[i].bytes};
+        bytes += parts[i].bytes;
+    }
+    return syscall(SYS_process_vm_readv, getpid(), here, (unsigned long)count, there,
+                   (unsigned long)count, 0UL) == (long)bytes;
 }
 
 bool vr_os_thread_is_first(void) {

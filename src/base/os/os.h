@@ -278,9 +278,15 @@ struct vr_module {
    tell. Takes the loader's lock. */
 bool vr_os_module_keep(const void *address, struct vr_module *module);
 
-/* Copies memory of this process that another thread may unmap meanwhile; false: it is not there,
-   or the system does not allow it. Takes a microsecond. */
-bool vr_os_memory_copy(uintptr_t from, void *to, size_t bytes);
+/* Copies memory of this process that another thread may unmap meanwhile; false: some of it is not
+   there, or the system does not allow it. Takes a microsecond, however many parts there are. */
+enum { VR_MEMORY_PARTS = 4 };
+struct vr_memory_part {
+    uintptr_t from;
+    void *to;
+    size_t bytes;
+};
+bool vr_os_memory_copy(const struct vr_memory_part *parts, unsigned count);
 /* Whether the calling thread is the one that the process began with, or was forked with. */
 bool vr_os_thread_is_first(void);
 
