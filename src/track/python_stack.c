@@ -120,20 +120,32 @@ struct head {
     unsigned char copy[TEXT_HEAD];
 };
 
-/* Reads all at once; keeps (5). */
-static bool heads_get(const struct reader *reader, struct head *heads, unsigned count) {
+static void head_begin(struct head *head, uintptr_t object, uintptr_t type, size_t bytes) {
+    head->object = object;
+    head->type = type;
+    head->bytes = bytes;
+}
+
+/* By the kernel: all at once. */
+static bool heads_copy(struct head *heads, unsigned count) {
     struct vr_memory_part parts[VR_MEMORY_PARTS];
     for (unsigned i = 0; i < count; i++) {
-        struct head *head = &heads[i];
-        if (!head->object || head->object % sizeof head->object != 0) {
-            return false;
-        }
-        head->at = reader->direct ? (const unsigned char *)head->object : head->copy;
-        parts[i] = (struct vr_memory_part){head->object, head->copy, head->bytes};
+        parts[i] = (struct vr_memory_part){heads[i].object, heads[i].copy, heads[i].bytes};
     }
-    bool good = reader->direct || vr_os_memory_copy(parts, count);
+    return vr_os_memory_copy(parts, count);
+}
+
+/* Keeps (5). */
+static bool heads_get(const struct reader *reader, struct head *heads, unsigned count) {
+    bool good = true;
     for (unsigned i = 0; i < count && good; i++) {
-        good = word_at(heads[i].at, OBJECT_TYPE) == heads[i].type;
+        good = heads[i].object && heads[i].object % sizeof heads[i].object == 0;
+    }
+    good = good && (reader->direct || heads_copy(heads, count));
+    for (unsigned i = 0; i < count && good; i++) {
+        struct head *head = &heads[i];
+        head->at = reader->direct ? (const unsigned char *)head->object : head->copy;
+        good = word_at(head->at, OBJECT_TYPE) == head->type;
     }
     return good;
 }
@@ -171,12 +183,10 @@ static bool place_of(const struct reader *reader, uintptr_t code, struct place *
             return false;
         }
     }
-    struct head heads[] = {
-        {.object = word_at(body, layout->code_file), .type = python->text_type, .bytes = TEXT_HEAD},
-        {.object = word_at(body, layout->code_name), .type = python->text_type, .bytes = TEXT_HEAD},
-        {.object = word_at(body, layout->code_lines),
-         .type = python->bytes_type,
-         .bytes = BYTES_DATA}};
+    struct head heads[3]; /* what is copied is not cleared first */
+    head_begin(&heads[0], word_at(body, layout->code_file), python->text_type, TEXT_HEAD);
+    head_begin(&heads[1], word_at(body, layout->code_name), python->text_type, TEXT_HEAD);
+    head_begin(&heads[2], word_at(body, layout->code_lines), python->bytes_type, BYTES_DATA);
     return heads_get(reader, heads, sizeof heads / sizeof heads[0]) &&
            text_find(reader, &heads[0], &place->file) &&
            text_find(reader, &heads[1], &place->name) && lines_find(&heads[2], &place->lines);
