@@ -12,6 +12,8 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/text.h"
+#include "track/frame_name.h"
+#include "track/python_layout.h"
 #include "track/stack.h"
 
 #include <dlfcn.h>
@@ -58,6 +60,10 @@ static const char *program_name(void) {
 }
 
 const char *run_frame_module(uint64_t frame) {
+    if (vr_frame_name(frame)) {
+        const struct vr_python *python = vr_python_get();
+        return python ? python->module.name : NULL;
+    }
     struct link_map *map = map_of(frame);
     if (map) {
         return map->l_name && *map->l_name ? file_name(map->l_name) : program_name();
@@ -69,8 +75,8 @@ const char *run_frame_module(uint64_t frame) {
 
 uint32_t run_frames(uint32_t stack, uint64_t *frames, uint32_t capacity) {
     static const char here;
-    uint64_t all[VR_STACK_DEPTH + 8];
-    uint32_t depth = vr_stack_all(stack, all, VR_STACK_DEPTH + 8), first = 0, count = 0;
+    uint64_t all[VR_STACK_DEPTH];
+    uint32_t depth = vr_stack_all(stack, all, VR_STACK_DEPTH), first = 0, count = 0;
     struct link_map *own = map_of((uintptr_t)&here + 1);
     while (own && first + 1 < depth && map_of(all[first]) == own) {
         first++;
@@ -82,7 +88,7 @@ uint32_t run_frames(uint32_t stack, uint64_t *frames, uint32_t capacity) {
         memcpy(frames, kept, count * sizeof *kept);
         return count;
     }
-    for (; first < depth && count < capacity && count < VR_STACK_DEPTH; first++) {
+    for (; first < depth && count < capacity; first++) {
         frames[count++] = all[first];
     }
     return count;

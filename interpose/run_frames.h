@@ -16,7 +16,8 @@ uint32_t run_frames(uint32_t stack, uint64_t *frames, uint32_t capacity);
    functions are named, and no lines. */
 void run_frame_text(uint64_t frame, char *text);
 
-/* File name, without its folder, of the module at a return address; NULL: unknown. */
+/* File name, without its folder, of the module at a return address, for Python code of the
+   interpreter's; NULL: unknown. */
 const char *run_frame_module(uint64_t frame);
 
 #endif

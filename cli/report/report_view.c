@@ -195,11 +195,12 @@ void report_print_holders(const struct report_view *view, enum report_order orde
         }
         print_row(view, groups[i]->tag[0] != 0 ? groups[i]->tag : "(no tag)",
                   report_weight(groups[i], order), whole, count_of(groups[i], order));
-        for (uint32_t k = first; k < depth && k < first + 8; k++) {
+        for (uint32_t k = first, lines = 1; k < depth && lines <= 8; lines++) {
             printf("    ");
             terminal_print(view->terminal, STYLE_DIM, "%s",
                            report_input_frame(view->input, groups[i]->stack, k));
             printf("\n");
+            k = site_next_frame(view->input, groups[i]->stack, k, lines);
         }
     }
     free(groups);

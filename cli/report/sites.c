@@ -17,6 +17,10 @@ static bool is_internal(const char *frame) {
                                            "torch::CapturedTraceback",
                                            "torch::cuda::(anonymous namespace)::gather",
                                            "by_unwinder",
+                                           "libffi",
+                                           "ffi_call",
+                                           "_ctypes",
+                                           "PyCFuncPtr_call",
                                            "vr_",
                                            "vram_",
                                            "c10::cuda::CUDACachingAllocator",
@@ -32,9 +36,16 @@ static bool is_internal(const char *frame) {
     return false;
 }
 
+/* "function (file.py:1)", or what was typed or passed with -c. */
 static bool is_python(const char *frame) {
-    return strstr(frame, ".py:") != NULL || strstr(frame, ".ipynb:") != NULL ||
-           strstr(frame, "<ipython") != NULL;
+    static const char *const marks[] = {".py:",       ".ipynb:",  "<ipython",
+                                        "(<string>:", "(<stdin>", "(<frozen "};
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+        if (strstr(frame, marks[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Not of a package that was installed, nor of Python itself. */
@@ -51,6 +62,21 @@ uint32_t site_first_frame(struct report_input *input, uint32_t stack) {
         i++;
     }
     return frame != NULL ? i : 0;
+}
+
+uint32_t site_next_frame(struct report_input *input, uint32_t stack, uint32_t last,
+                         uint32_t shown) {
+    const char *frame;
+    uint32_t next = last + 1;
+    if (shown != SITE_NATIVE || is_python(report_input_frame(input, stack, last))) {
+        return next;
+    }
+    for (uint32_t i = next; (frame = report_input_frame(input, stack, i)) != NULL; i++) {
+        if (is_python(frame)) {
+            return i;
+        }
+    }
+    return next;
 }
 
 /* "forward (torch/nn/modules/linear.py:134)": without the folder of installed packages. */

@@ -13,6 +13,11 @@ enum { SITE_TEXT_MAX = 320 };
 /* The first frame of a stack that is not one of the allocator's own. */
 uint32_t site_first_frame(struct report_input *input, uint32_t stack);
 
+/* The frame to show after the frame `last`, when `shown` were: after SITE_NATIVE of them the first
+   of Python code, if there is one. */
+enum { SITE_NATIVE = 3 };
+uint32_t site_next_frame(struct report_input *input, uint32_t stack, uint32_t last, uint32_t shown);
+
 /* Where a group allocates: the innermost frame of a Python file, and where that is another the
    innermost frame of the program's own files that leads to it, as "inner, from own"; else the
    innermost frame that is not the allocator's; its tag if it has no stack. */

@@ -15,6 +15,8 @@
  * Linux static functions are found in the symbol table of their file, unless it was stripped, and
  * source files and lines in its debug information (-g), unless that is compressed (-gz) or in a
  * file of its own. The first stack through a module takes about 10 ms per MB of its .debug_line.
+ * Where a thread executes Python (CPython 3.9 to 3.14 with its lock, on Linux), the Python code's
+ * frames, "train (train.py:12)", are in place of the interpreter's and of all beyond.
  *
  * No allocation fails because memory for its record ran out: the record is lost and counted. Totals
  * and peaks are still exact.

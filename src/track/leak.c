@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "track/frame_name.h"
 #include "track/stack.h"
 
 #include <stdlib.h>
@@ -55,7 +56,8 @@ static bool is_suppressed(const struct report *report, const struct group *group
     for (uint32_t i = 0; i < depth && !found; i++) {
         struct vr_code symbol;
         vr_os_code_at(frames[i], &symbol);
-        found = vr_suppressed(report->but, symbol.function) ||
+        found = vr_suppressed(report->but, vr_frame_name(frames[i])) ||
+                vr_suppressed(report->but, symbol.function) ||
                 vr_suppressed(report->but, symbol.module) ||
                 vr_suppressed(report->but, symbol.source.line ? symbol.source.file : NULL);
     }

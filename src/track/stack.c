@@ -3,8 +3,7 @@
  * stack.c: the table of stacks. See stack.h.
  *
  * Stacks are found by hash. A stack is never changed once it is in its bin, and stays there, so
- * only adding one takes the lock. Their memory is the system's pages: once its last context has
- * ended, a program may replace the host allocator, and may still ask for stacks.
+ * only adding one takes the lock.
  */
 #include "track/stack.h"
 
@@ -12,13 +11,15 @@
 #include "base/lock.h"
 #include "base/os/os.h"
 #include "base/text.h"
+#include "track/frame_name.h"
+#include "track/kept_memory.h"
+#include "track/python_stack.h"
 
 #include <string.h>
 
 enum {
     BINS = 4096,
-    PAGE = 256,       /* stacks in one page of the table of numbers */
-    CHUNK = 256 << 10 /* bytes from the system at a time, many times a page or a stack */
+    PAGE = 256 /* stacks in one page of the table of numbers */
 };
 
 struct stack {
@@ -28,10 +29,7 @@ struct stack {
 };
 
 static struct vr_mutex lock = VR_MUTEX_INIT(VR_RANK_TRACK); /* guards changes of all below */
-static struct chunk {
-    struct chunk *next; /* older */
-    size_t used;        /* bytes, these two among them */
-} * chunks;
+static struct vr_kept *memory;
 static vr_atomic_ptr bins[BINS];                    /* the latest stack of each */
 static vr_atomic_ptr *pages[VR_STACKS_MOST / PAGE]; /* by number */
 static vr_atomic_u32 count;
@@ -54,21 +52,6 @@ static struct stack *stack_find(uint32_t bin, const uint64_t *frames, uint32_t d
     return stack;
 }
 
-/* Zeroed memory for a multiple of 8 bytes; NULL: memory ran out. Under the lock. */
-static void *table_alloc(size_t bytes) {
-    void *fresh;
-    if (!chunks || chunks->used + bytes > CHUNK) {
-        if (vr_os_pages_alloc(CHUNK, &fresh) != VRAM_OK) {
-            return NULL;
-        }
-        struct chunk *chunk = fresh;
-        *chunk = (struct chunk){.next = chunks, .used = sizeof *chunk};
-        chunks = chunk;
-    }
-    chunks->used += bytes;
-    return (char *)chunks + chunks->used - bytes;
-}
-
 /* NULL: there are too many, or memory ran out. Under the lock. */
 static struct stack *stack_add(uint32_t bin, const uint64_t *frames, uint32_t depth) {
     uint32_t number = vr_load(&count, VR_RELAXED) + 1;
@@ -77,9 +60,10 @@ static struct stack *stack_add(uint32_t bin, const uint64_t *frames, uint32_t de
     }
     vr_atomic_ptr **page = &pages[number / PAGE];
     if (!*page) {
-        *page = table_alloc(PAGE * sizeof **page);
+        *page = vr_kept_alloc(&memory, PAGE * sizeof **page);
     }
-    struct stack *stack = *page ? table_alloc(sizeof *stack + depth * sizeof *frames) : NULL;
+    struct stack *stack =
+        *page ? vr_kept_alloc(&memory, sizeof *stack + depth * sizeof *frames) : NULL;
     if (stack) {
         stack->number = number;
         stack->depth = depth;
@@ -106,14 +90,39 @@ static struct stack *stack_find_or_add(uint32_t bin, const uint64_t *frames, uin
     return stack;
 }
 
+/* Puts the frames of Python code into the place of the interpreter's and of those beyond; returns
+   the new depth. */
+static uint32_t python_put(const struct vr_python *python, uint64_t *frames, uint32_t depth) {
+    uint64_t names[VR_STACK_PYTHON];
+    uint32_t added = vr_python_frames(python, names, VR_STACK_PYTHON), kept = 0;
+    if (!added) {
+        return depth;
+    }
+    while (kept < depth && !(python->alone && frames[kept] >= python->module.low &&
+                             frames[kept] < python->module.high)) {
+        kept++;
+    }
+    memcpy(frames + kept, names, added * sizeof *names);
+    return kept + added;
+}
+
 uint32_t vr_stack_take(void) {
-    uint64_t frames[VR_STACK_DEPTH + 8]; /* some are the library's own */
-    uint32_t depth = vr_os_callers(frames, VR_STACK_DEPTH + 8);
+    uint64_t frames[VR_STACK_DEPTH];
+    uint32_t depth = vr_os_callers(frames, VR_STACK_NATIVE);
+    const struct vr_python *python = vr_python_get();
     if (depth == 0) {
         return 0;
     }
+    if (python) {
+        depth = python_put(python, frames, depth);
+    }
     uint32_t bin = bin_of(frames, depth);
     struct stack *stack = stack_find(bin, frames, depth);
+    if (!stack && !python && (python = vr_python_look()) != NULL) {
+        depth = python_put(python, frames, depth);
+        bin = bin_of(frames, depth);
+        stack = stack_find(bin, frames, depth);
+    }
     if (!stack) {
         stack = stack_find_or_add(bin, frames, depth);
     }
@@ -173,6 +182,10 @@ uint32_t vr_stack_frames(uint32_t number, uint64_t frames[VR_STACK_DEPTH]) {
 
 void vr_frame_text(uint64_t frame, char text[VR_FRAME_TEXT]) {
     struct vr_code symbol;
+    if (vr_frame_name(frame)) {
+        (void)vr_text_copy(text, VR_FRAME_TEXT, vr_frame_name(frame));
+        return;
+    }
     vr_os_code_at(frame, &symbol);
     const char *module = symbol.module && *symbol.module ? symbol.module : "?";
     char line[VR_CODE_FILE + 16] = "";
@@ -199,9 +212,7 @@ void vr_stacks_reset(void) {
         vr_store(&bins[i], NULL, VR_RELAXED);
     }
     memset(pages, 0, sizeof pages);
-    for (struct chunk *next; chunks; chunks = next) {
-        next = chunks->next;
-        (void)vr_os_pages_free(chunks, CHUNK);
-    }
+    vr_kept_free(&memory);
     vr_mutex_unlock(&lock);
+    vr_frame_names_reset();
 }

@@ -150,16 +150,6 @@ def test_asked(folder):
         assert 1 <= int(text) <= 5 + 10 * (time.time() - began), text
 
 
-def test_interpreter(folder):
-    """Stacks of an interpreter go through libffi and its own frames, which have no frame pointers."""
-    code = ASKED.replace("range(500)", "range(1)").replace("cuMemFree_v2(addr)", "cuInit(0)")
-    groups = one(report("-o", f"{folder}/python.vrt", "--", sys.executable, "-c", code))["device_memory"]["groups"]
-    assert len(groups) == 1 and groups[0]["never_freed_blocks"] == 1, groups
-    frames = groups[0]["frames"]
-    assert len(frames) == 24 or any("_start" in frame for frame in frames), frames
-    assert any("ffi_call" in frame for frame in frames) and any("PyEval" in frame for frame in frames), frames
-
-
 NVML = """
 import ctypes, sys
 class Memory(ctypes.Structure):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contexts, devices, pools, scopes: what they do, and what becomes of mistakes."""
 import gc
+import os
+import sys
 import tempfile
 import threading
 import unittest
@@ -144,6 +146,25 @@ class Basics(unittest.TestCase):
             self.assertEqual(pool.leaks()["schema"], "vram.leaks/1")
             with self.assertRaises(vram.InvalidError):
                 pool.live_blocks(order="smallest")
+
+    def test_stacks_have_the_lines_of_python(self):
+        vram.set_option("track_stacks", "1")
+        self.addCleanup(vram.set_option, "track_stacks", None)
+        with world(tracked=True) as (device, queue, pool):
+            block, line = pool.alloc("1MiB"), sys._getframe().f_lineno
+            stack = pool.leaks()["groups"][0]["stack"]
+            own = stack.index(f"test_stacks_have_the_lines_of_python ({__file__}:{line})")
+            self.assertRegex(stack[own - 1], r"^alloc \(.*pool\.py:[0-9]+\)$")
+            self.assertFalse([frame for frame in stack if "_PyEval" in frame])
+            for pattern, blocks in (("^test_stacks_have_the_", 0), ("*test_objects.py:*", 0), ("_PyEval", 1)):
+                with tempfile.TemporaryDirectory() as folder:
+                    path = os.path.join(folder, "leaks")
+                    with open(path, "w", encoding="utf-8") as stream:
+                        stream.write(f"leak:{pattern}\n")
+                    vram.set_option("leak_suppressions", path)
+                    self.assertEqual(pool.leaks()["blocks"], blocks, pattern)
+                    vram.set_option("leak_suppressions", None)
+            pool.free(block)
 
     def test_buffers_know_what_they_are(self):
         with world() as (device, queue, pool):

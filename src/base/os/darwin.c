@@ -209,6 +209,21 @@ bool vr_os_frames_walk(const struct vr_stack_frame *from, uint64_t *frames, uint
     return true;
 }
 
+/* Nobody asks for the frames of an interpreter where no module is found (track/python_layout.h). */
+bool vr_os_module_keep(const void *address, struct vr_module *module) {
+    (void)address, (void)module;
+    return false;
+}
+
+bool vr_os_memory_copy(const struct vr_memory_part *parts, unsigned count) {
+    (void)parts, (void)count;
+    return false;
+}
+
+bool vr_os_thread_is_first(void) {
+    return pthread_main_np();
+}
+
 /* Macs have one node. */
 vram_value vr_os_numa_of_device(const char *root, const char *pci) {
     (void)root, (void)pci;

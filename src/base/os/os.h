@@ -259,7 +259,7 @@ static inline bool vr_os_exiting(void) {
 
 /* Shared libraries: a handle or NULL with the reason copied into `why`. */
 void *vr_os_library_open(const char *name, char *why, size_t why_bytes);
-void *vr_os_library_symbol(void *library, const char *name);
+void *vr_os_library_symbol(void *library, const char *name); /* library NULL: in all of them */
 void vr_os_library_close(void *library);
 /* Whether the process has loaded it, whoever did. Takes the loader's lock. */
 bool vr_os_library_is_loaded(const char *name);
@@ -268,6 +268,27 @@ bool vr_os_library_is_loaded(const char *name);
 bool vr_os_folder_has_entries(const char *path);
 
 /* -------------------------------------------------------------- who called */
+
+/* The module that contains an address: its file name without the folder, and where it lies. */
+struct vr_module {
+    char name[64];
+    uintptr_t low, high;
+};
+/* Finds it and keeps it loaded until the process ends; false: there is none, or the system does not
+   tell. Takes the loader's lock. */
+bool vr_os_module_keep(const void *address, struct vr_module *module);
+
+/* Copies memory of this process that another thread may unmap meanwhile; false: some of it is not
+   there, or the system does not allow it. Takes a microsecond, however many parts there are. */
+enum { VR_MEMORY_PARTS = 4 };
+struct vr_memory_part {
+    uintptr_t from;
+    void *to;
+    size_t bytes;
+};
+bool vr_os_memory_copy(const struct vr_memory_part *parts, unsigned count);
+/* Whether the calling thread is the one that the process began with, or was forked with. */
+bool vr_os_thread_is_first(void);
 
 /* Return addresses of the calling thread, innermost first, some of them in the library itself;
    returns their number. May wait for the loader of shared libraries: not for use in thread caches

@@ -260,7 +260,7 @@ bool vr_os_folder_has_entries(const char *path) {
 }
 
 void *vr_os_library_symbol(void *library, const char *name) {
-    return dlsym(library, name);
+    return dlsym(library ? library : RTLD_DEFAULT, name);
 }
 
 void vr_os_library_close(void *library) {
