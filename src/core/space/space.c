@@ -448,7 +448,8 @@ vram_status vr_space_split(struct vr_space *space, struct vr_block *block, uint6
     return VRAM_OK;
 }
 
-void vr_space_free(struct vr_space *space, struct vr_block *block) {
+/* The block is one no longer; its span gets another kind. */
+static void block_end(struct vr_space *space, struct vr_block *block) {
     assert(block->span.kind == VR_SPAN_BLOCK);
     assert(space->stats.blocks > 0 && space->stats.out_bytes >= vr_span_bytes(block));
     vr_fit_forget(space, block);
@@ -458,6 +459,16 @@ void vr_space_free(struct vr_space *space, struct vr_block *block) {
     space->stats.blocks--;
     space->stats.out_bytes -= vr_span_bytes(block);
     vr_store(&block->state, VR_BLOCK_FREE, VR_RELAXED); /* for readers without a lock */
+}
+
+void vr_space_hide(struct vr_space *space, struct vr_block *block) {
+    block_end(space, block);
+    block->span.kind = VR_SPAN_CLAIM;
+    block->span.was = VR_SPAN_HOLE;
+}
+
+void vr_space_free(struct vr_space *space, struct vr_block *block) {
+    block_end(space, block);
     block->span.kind = VR_SPAN_HOLE;
     vr_hole_add(space, block);
     vr_hole_note_change(space);
@@ -545,14 +556,19 @@ struct vr_block *vr_space_stale_next(struct vr_space *space, struct vr_block *st
 }
 
 void vr_space_join_pieces(struct vr_space *space, struct vr_piece *first, struct vr_piece *second) {
-    assert(first->released && second->released && first->addr + first->bytes == second->addr);
-    assert(!first->stale_mappings && !second->stale_mappings);
-    vr_granule_map_set(&space->granule_map, second->addr, second->bytes, NULL);
-    vr_granule_map_set(&space->granule_map, second->addr, second->bytes, first);
-    first->bytes += second->bytes;
-    vr_link_remove(&second->all);
+    assert(first->released && first->addr + first->bytes == second->addr);
+    uint64_t addr = second->addr, bytes = second->bytes;
+    vr_space_forget_piece(space, second);
+    vr_granule_map_set(&space->granule_map, addr, bytes, first);
+    first->bytes += bytes;
+}
+
+void vr_space_forget_piece(struct vr_space *space, struct vr_piece *piece) {
+    assert(piece->released && !piece->stale_mappings);
+    vr_granule_map_set(&space->granule_map, piece->addr, piece->bytes, NULL);
+    vr_link_remove(&piece->all);
     space->stats.pieces--;
-    vr_mem_free(second);
+    vr_mem_free(piece);
 }
 
 static uint64_t largest_hole(const struct vr_space *space) {
