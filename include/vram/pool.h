@@ -336,7 +336,8 @@ typedef struct vram_trim_options {
  * *released, which may be NULL, is how many bytes the driver got; with CACHES and BUFFERS alone,
  * how many the pools got. It is written on failure, too, unless an argument was refused.
  *
- * Waits for no work, except in deterministic pools, up to the option `wait_timeout`. Page-locked
+ * Waits for no work, except in deterministic pools, up to the option `wait_timeout`. What was freed
+ * in a captured region (vram_capture_begin) stays until that has ended. Page-locked
  * memory, of pinned pools too, stays while a queue of the context has work where the driver would
  * wait for that (CUDA, HIP). Of several pools the first failure is returned after all have been
  * tried. VRAM_ERR_INVALID for an unknown flag, and for PINNED of a pool; VRAM_ERR_CORRUPT from
