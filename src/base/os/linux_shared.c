@@ -12,7 +12,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 /* --------------------------------------------------------------- sealed files */
@@ -61,28 +60,6 @@ vram_status vr_os_shared_reopen(int fd, bool read_only, int *out) {
     }
     *out = got;
     return VRAM_OK;
-}
-
-/* ------------------------------------------------------------------ platform.h */
-
-/* The kernel's own format of an access list: version 2, and entries in the order of their tags.
-   Both architectures store numbers as the format does. */
-int vr_os_file_show(int fd, uint32_t user) {
-    enum { OWNER = 1, USER = 2, GROUP = 4, MASK = 16, OTHERS = 32, READ = 4, WRITE = 2 };
-    const uint32_t nobody = UINT32_MAX;
-    const struct {
-        uint32_t version;
-        struct {
-            uint16_t tag, rights;
-            uint32_t user;
-        } entries[5];
-    } list = {2,
-              {{OWNER, READ | WRITE, nobody},
-               {USER, READ, user},
-               {GROUP, 0, nobody},
-               {MASK, READ, nobody},
-               {OTHERS, 0, nobody}}};
-    return fsetxattr(fd, "system.posix_acl_access", &list, sizeof list, 0) == 0 ? 0 : errno;
 }
 
 /* -------------------------------------------------------------- unix_socket.h */
