@@ -157,7 +157,7 @@ typedef enum vram_pool_flag {
  */
 typedef struct vram_pool_options {
     size_t size;                   /* sizeof(vram_pool_options) */
-    uint32_t flags;                /* bits of vram_alloc_flag */
+    uint32_t flags;                /* bits of vram_pool_flag */
     const vram_provider *provider; /* replaces the device's memory; copied */
     /* Addresses to reserve at first, for small and for large blocks each, if the device can map
        memory. 0: option range_bytes; without that 2 and 64 times the device's memory, or less if
@@ -383,12 +383,13 @@ typedef struct vram_sleep_options {
  * Waits for all work of the device's queues and for other queues that read it, up to the option
  * `wait_timeout`: VRAM_ERR_TIMEOUT, or _CAPTURE during a capture. VRAM_ERR_BUSY if a block
  * is pinned, if another thread changes the pool's sleep, or if all memory under the tag's blocks is
- * under others too. VRAM_ERR_INVALID if it is asleep already, or no live block has that tag.
- * VRAM_ERR_UNSUPPORTED if the pool runs on segments, if there is no page-locked memory, and with
- * VRAM_CAP_INTEGRATED unless contents are dropped: host memory is the same memory there, and to
- * keep them in it would free nothing. All or nothing: after a failure the pool is awake with its
- * contents. The exception is memory that the driver first unmapped and then refused to map again:
- * it stays asleep with its contents, and vram_pool_wake tries again.
+ * asleep already or under others too. VRAM_ERR_INVALID if no tag is given and the whole pool is
+ * asleep already, or if no live block has that tag. VRAM_ERR_UNSUPPORTED if the pool runs on
+ * segments, if there is no page-locked memory, and with VRAM_CAP_INTEGRATED unless contents are
+ * dropped: host memory is the same memory there, and to keep them in it would free nothing. All or
+ * nothing: after a failure the pool is awake with its contents. The exception is memory that the
+ * driver first unmapped and then refused to map again: it stays asleep with its contents, and
+ * vram_pool_wake tries again.
  *
  * Several threads copy the contents (option staging_threads). VRAM_ERR_HOST_MEMORY if they take
  * more than the system has available. Their host memory is given back when they wake.

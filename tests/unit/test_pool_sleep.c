@@ -40,6 +40,8 @@ static void a_pool_sleeps_and_wakes(void **state) {
         for (int j = 0; j < BLOCKS; j++) {
             assert_false(is_usable(&rig, j));
         }
+        assert_int_equal(vram_queue_fill(rig.queue, rig.addrs[1], 1, 1, 1), VRAM_ERR_INVALID);
+        assert_non_null(strstr(vram_error_get()->text, "is asleep; call vram_pool_wake first"));
         assert_int_equal(vram_alloc(rig.pool, 1 * KIB, rig.queue, &addr), VRAM_ERR_BUSY);
         assert_non_null(strstr(vram_error_get()->text, "vram_pool_wake"));
         assert_int_equal(vram_alloc(rig.pool, 256 * KIB, NULL, &addr), VRAM_ERR_BUSY);

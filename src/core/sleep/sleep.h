@@ -32,6 +32,7 @@
 #define VR_SLEEP_H
 
 #include "core/space/space.h"
+#include "device/objects.h"
 #include "vram/pool.h"
 
 struct vr_sleep_state {
@@ -106,8 +107,8 @@ void vr_sleep_mark_seals(struct vr_space *space, const char *tag);
 /* Updates whether the blocks of the space are asleep and sealed. */
 void vr_sleep_note_blocks(struct vr_space *space);
 
-/* Whether a piece under [addr, addr + bytes) is sealed. */
-bool vr_sleep_is_sealed(const struct vr_space *space, uint64_t addr, uint64_t bytes);
+/* Whether a piece under [addr, addr + bytes) is sealed, or asleep. */
+bool vr_sleep_rests(const struct vr_space *space, enum vr_rest how, uint64_t addr, uint64_t bytes);
 
 /* Ends the sleep states that are changing and whose pieces exist and are mapped: their blocks and
    holes are as before, except for what is sealed: (5). Moves them from *sleep_states to *ended, for

@@ -162,26 +162,25 @@ static vram_status claim_hole(struct vr_space *space, struct vr_block **span) {
     return VRAM_OK;
 }
 
-/* Whether a piece under the block is asleep. */
-static bool lies_on_sleeping(const struct vr_space *space, const struct vr_block *block) {
-    struct vr_piece *piece;
-    uint64_t at = vr_span_addr(block);
-    while ((piece = piece_under(space, &at, vr_span_end(block))) && !piece->sleep_state) {
+bool vr_sleep_rests(const struct vr_space *space, enum vr_rest how, uint64_t addr, uint64_t bytes) {
+    const struct vr_piece *piece;
+    for (uint64_t at = addr; (piece = piece_under(space, &at, addr + bytes));) {
+        if (how == VR_REST_SEALED ? piece->seal : piece->sleep_state) {
+            return true;
+        }
     }
-    return piece != NULL;
+    return false;
 }
 
-bool vr_sleep_is_sealed(const struct vr_space *space, uint64_t addr, uint64_t bytes) {
-    struct vr_piece *piece;
-    for (uint64_t at = addr; (piece = piece_under(space, &at, addr + bytes)) && !piece->seal;) {
-    }
-    return piece != NULL;
+/* Whether a piece under the block is at rest. */
+static bool lies_on(const struct vr_space *space, enum vr_rest how, const struct vr_block *block) {
+    return vr_sleep_rests(space, how, vr_span_addr(block), vr_span_bytes(block));
 }
 
 /* Keeps sleep.h (2) and (5). */
 static void block_note(const struct vr_space *space, struct vr_block *block) {
-    bool asleep = lies_on_sleeping(space, block);
-    bool sealed = vr_sleep_is_sealed(space, vr_span_addr(block), vr_span_bytes(block));
+    bool asleep = lies_on(space, VR_REST_ASLEEP, block);
+    bool sealed = lies_on(space, VR_REST_SEALED, block);
     if (block->asleep != asleep || block->sealed != sealed) {
         block->asleep = asleep;
         block->sealed = sealed;
@@ -249,7 +248,7 @@ static void restore_spans(struct vr_space *space) {
             continue;
         }
         assert(span->span.kind != VR_SPAN_BLOCK || span->asleep ||
-               !lies_on_sleeping(space, span)); /* (2) */
+               !lies_on(space, VR_REST_ASLEEP, span)); /* (2) */
         if (span->span.kind == VR_SPAN_BLOCK) {
             block_note(space, span);
         }
