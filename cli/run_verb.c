@@ -6,6 +6,7 @@
  * Signals that end programs reach the program by themselves when they come from the terminal, and
  * are passed on otherwise. This process stays to report.
  */
+#include "environment.h"
 #include "run/run_before.h"
 #include "run/run_child.h"
 #include "run/run_live_pages.h"
@@ -52,7 +53,7 @@ static bool can_write(const char *folder) {
 
 /* The report is made from the trace: where the working folder takes none, another one does. */
 static void folder_choose(char folder[RUN_PATH]) {
-    const char *const others[] = {getenv("TMPDIR"), "/tmp", "/dev/shm"};
+    const char *const others[] = {environment_get("TMPDIR"), "/tmp", "/dev/shm"};
     bool good = can_write(folder);
     for (size_t i = 0; i < sizeof others / sizeof others[0] && !good; i++) {
         if (others[i] != NULL && others[i][0] == '/' && strlen(others[i]) < RUN_PATH &&

@@ -69,7 +69,8 @@ static unsigned edits(const char *left, const char *right, size_t right_bytes) {
 
 /*
  * Two edits are near, and so is a beginning of either word: people who stop early ("comp"), go on
- * ("benchmark") or swap two letters ("ifno") meant something. Of two-letter words only the beginning counts, else all would be near.
+ * ("benchmark") or swap two letters ("ifno") meant something. Of two-letter words only the
+ * beginning counts, else all would be near.
  */
 void nearest_consider(struct nearest *nearest, const char *candidate, size_t bytes) {
     size_t typed_bytes = strlen(nearest->typed);

@@ -400,10 +400,10 @@ VRAM_API vram_status vram_pool_sleep(vram_pool *pool, const vram_sleep_options *
  * Wakes what is asleep, at the same addresses and with the contents that were kept. NULL wakes
  * everything. A tag wakes what lies under its blocks, also in a pool that sleeps as a whole, which
  * refuses to allocate until all of it is awake. Blocks that were freed meanwhile need no memory:
- * what lies under no live block becomes free addresses. If memory is short, the pool runs its ladder
- * (vram/oom.h) like an allocation, without the steps that look for a block: finished, move, wait
- * and fallback. All or nothing: after a failure it is asleep as before. Exhaustion means that the
- * memory is not there now, and the report says why. VRAM_ERR_INVALID if nothing of that kind is
+ * what lies under no live block becomes free addresses. If memory is short, the pool runs its
+ * ladder (vram/oom.h) like an allocation, without the steps that look for a block: finished, move,
+ * wait and fallback. All or nothing: after a failure it is asleep as before. Exhaustion means that
+ * the memory is not there now, and the report says why. VRAM_ERR_INVALID if nothing of that kind is
  * asleep.
  */
 VRAM_API vram_status vram_pool_wake(vram_pool *pool, const char *tag);

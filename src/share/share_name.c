@@ -8,8 +8,8 @@
  *     vram-n-weights%2Flayer0       "vram-name 1\n<version>\n<token in hexadecimal>\n<name>\n"
  *
  * The token has a checksum, and its key is as unguessable as before: the file can be read by this
- * user and the one that the export names, and by nobody else. Changes are made with the directory's lock, which the system removes with a process
- * that is killed.
+ * user and the one that the export names, and by nobody else. Changes are made with the directory's
+ * lock, which the system removes with a process that is killed.
  */
 #include "share/share_server.h"
 

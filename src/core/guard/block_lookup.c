@@ -32,7 +32,7 @@ vram_status vr_pool_enter_block(vram_addr addr, vram_queue *queue_handle, struct
     return status == VRAM_OK ? vr_pool_enter_queue(*pool, queue_handle, queue) : status;
 }
 
-static vram_status refuse(const struct vr_block *block, vram_addr addr) {
+static vram_status block_refuse(const struct vr_block *block, vram_addr addr) {
     uint32_t state = block ? vr_load(&block->state, VR_RELAXED) & VR_BLOCK_STATES : VR_BLOCK_FREE;
     if (state == VR_BLOCK_OWNED) {
         return vr_fail(
@@ -48,7 +48,7 @@ static vram_status refuse(const struct vr_block *block, vram_addr addr) {
 
 vram_status vr_pool_no_block(struct vr_pool *pool, vram_addr addr) {
     vr_mutex_lock(&pool->lock);
-    vram_status status = refuse(vr_guard_find(pool, addr), addr);
+    vram_status status = block_refuse(vr_guard_find(pool, addr), addr);
     vr_mutex_unlock(&pool->lock);
     return status;
 }
@@ -57,7 +57,7 @@ struct vr_block *vr_pool_live_block(struct vr_pool *pool, vram_addr addr) {
     assert(vr_pool_is_locked(pool));
     struct vr_block *block = vr_guard_find(pool, addr);
     if (!block || !vr_block_is_live(block)) {
-        (void)refuse(block, addr);
+        (void)block_refuse(block, addr);
         return NULL;
     }
     return block;
