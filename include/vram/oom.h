@@ -147,7 +147,11 @@ VRAM_API vram_status vram_oom_callback_remove(vram_device *device, uint64_t id);
 
 /* --------------------------------------------------------------- the report */
 
-/** Why a request could not be served: X(NAME, value, "name", "in words"). */
+/**
+ * Why a request could not be served: X(NAME, value, "name", "in words"). The status says who
+ * refused it: a limit, the device or the host. The cause says what stood in the way: a pool at its
+ * limit with much free in small pieces fails with VRAM_ERR_LIMIT, and the cause is "fragmented".
+ */
 #define VRAM_OOM_CAUSE_MAP(X)                                                                      \
     X(FULL, 0, "full", "the memory is in use by this program")                                     \
     X(LIMIT, 1, "limit", "a limit was reached")                                                    \

@@ -240,6 +240,32 @@ static void fragmented_without_vmm(void **state) {
     rig_end_clean(&rig);
 }
 
+/* A limit refuses, because what is free is in pieces: the status names the one, the cause the other,
+   and the text both. */
+static void pieces_below_a_limit(void **state) {
+    enum { COUNT = 32 };
+    struct rig rig = rig_make("sim", "memory=256M,granule=2M");
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = COUNT * MIB};
+    vram_addr addrs[COUNT];
+    (void)state;
+    assert_ok(vram_pool_limits_set(pool, &limits));
+    for (int i = 0; i < COUNT; i++) {
+        addrs[i] = take(pool, MIB, NULL);
+    }
+    refused(pool, 8 * MIB, NULL, VRAM_ERR_LIMIT);
+    assert_null(strstr(vram_error_get()->text, "are free in pieces"));
+    for (int i = 0; i < COUNT; i += 2) {
+        assert_ok(vram_free(addrs[i], NULL));
+    }
+    refused(pool, 8 * MIB, NULL, VRAM_ERR_LIMIT);
+    assert_non_null(strstr(vram_error_get()->text,
+                           "of which 16.00 MiB are free in pieces of at most 1.00 MiB"));
+    assert_int_equal(report_of(pool).cause, VRAM_OOM_FRAGMENTED);
+    assert_int_equal(report_of(pool).status, VRAM_ERR_LIMIT);
+    rig_end_clean(&rig);
+}
+
 /* The driver has no more addresses: told apart from memory, with the knob. */
 static void no_addresses_left(void **state) {
     (void)state;
@@ -956,6 +982,7 @@ int main(void) {
         TEST(nobody_knows_of_other_processes),
         TEST(there_may_be_none),
         TEST(refusals_end_it),
+        TEST(pieces_below_a_limit),
         TEST(any_text_fits),
         TEST(the_parts_are_the_whole),
         TEST(names_are_made_clean),
