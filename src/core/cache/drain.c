@@ -376,13 +376,20 @@ void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue) {
 
 /* ----------------------------------------------------------------- draining */
 
-/* Empties a cache into the space; returns the bytes. Its thread is kept out. */
+/* Empties a cache into the space; returns the bytes. Its thread is kept out. The bins of a cache are
+   28 KiB: those of one that nothing has entered since the last time are not looked at. */
 static uint64_t drain_cache(struct vr_cache *cache) {
     struct vr_pool *pool = cache->pool;
     vr_pool_report_cache(cache);
     cache->depth = vr_load(&pool->caps.small_blocks, VR_RELAXED);
     struct vr_block *blocks[BATCH];
     uint32_t count;
+    uint64_t puts = vr_cache_puts(cache);
+    if (puts == cache->emptied_at) {
+        assert(vr_cache_bytes(cache) == 0);
+        return 0;
+    }
+    cache->emptied_at = puts;
     vr_mutex_lock(&pool->lock);
     uint64_t before = pool->out_bytes;
     struct vr_queue_stamp stamp = vr_queue_state_stamp(&pool->queue_states, cache->queue);
