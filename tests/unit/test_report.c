@@ -240,8 +240,8 @@ static void fragmented_without_vmm(void **state) {
     rig_end_clean(&rig);
 }
 
-/* A limit refuses, because what is free is in pieces: the status names the one, the cause the other,
-   and the text both. */
+/* A limit refuses, because what is free is in pieces: the status names the one, the cause the
+   other, and the text both. */
 static void pieces_below_a_limit(void **state) {
     enum { COUNT = 32 };
     struct rig rig = rig_make("sim", "memory=256M,granule=2M");

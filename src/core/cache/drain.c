@@ -376,8 +376,8 @@ void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue) {
 
 /* ----------------------------------------------------------------- draining */
 
-/* Empties a cache into the space; returns the bytes. Its thread is kept out. The bins of a cache are
-   28 KiB: those of one that nothing has entered since the last time are not looked at. */
+/* Empties a cache into the space; returns the bytes. Its thread is kept out. The bins of a cache
+   are 28 KiB: those of one that nothing has entered since the last time are not looked at. */
 static uint64_t drain_cache(struct vr_cache *cache) {
     struct vr_pool *pool = cache->pool;
     vr_pool_report_cache(cache);
