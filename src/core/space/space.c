@@ -15,8 +15,9 @@
 #include <assert.h>
 
 enum {
-    ALLOC_RECORDS = 2, /* that an allocation needs at most */
-    EXTRA_PART = 5     /* the extra budget gets 1/5 of what the time budget gets */
+    ALLOC_RECORDS = 2,  /* that an allocation needs at most */
+    SETTLE_MOST = 1024, /* holes that a request settles: a few milliseconds */
+    EXTRA_PART = 5      /* the extra budget gets 1/5 of what the time budget gets */
 };
 
 #define SAVED_NS 60e9 /* elapsed time whose share a budget can hold at most */
@@ -309,7 +310,7 @@ static vram_status alloc_with_reserve(struct vr_space *space, const struct vr_wa
     if (want->flags & (VR_WANT_HELD | VR_WANT_PROBE)) {
         return VRAM_ERR_LIMIT;
     }
-    vr_hole_settle(space, false); /* settled memory can be moved */
+    (void)vr_hole_settle_some(space, false, SETTLE_MOST); /* settled memory can be moved */
     budget_fill(space, want->now_ns);
     vram_status status = vr_reserve_find(space, &with_reserve, &place)
                              ? vr_plan_window(space, &with_reserve, &place, &plan)
@@ -338,11 +339,14 @@ static bool refuses_for_renewal(struct vr_space *space, uint32_t flags) {
     return space->renewal_wait == 0;
 }
 
-/* Stamps are checked only if no hole known to be free fits, to keep a hit fast. */
+/* Stamps are checked only if no hole known to be free fits, to keep a hit fast. After many small
+   frees only a part is settled, unless memory is short: one request does not pay for all of them
+   under the lock, and the next that finds nothing settles more. */
 static struct vr_placement placement_settle(struct vr_space *space, const struct vr_want *want) {
     struct vr_placement place = placement_find(space, want);
     bool short_of_memory = want->flags & (VR_WANT_NO_GROWTH | VR_WANT_AFTER);
-    if (!place.hole && vr_hole_settle(space, short_of_memory)) {
+    uint32_t most = short_of_memory ? UINT32_MAX : SETTLE_MOST;
+    if (!place.hole && vr_hole_settle_some(space, short_of_memory, most)) {
         place = placement_find(space, want);
     }
     return place;
@@ -520,7 +524,7 @@ void vr_space_forget(struct vr_space *space, uint64_t queue) {
 }
 
 bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp) {
-    vr_hole_settle(space, false);
+    (void)vr_hole_settle_some(space, false, SETTLE_MOST);
     struct vr_link *link = vr_list_first(&space->pending);
     if (link) {
         *stamp = VR_CONTAINER(link, struct vr_block, span.age)->stamp;
