@@ -73,8 +73,8 @@ static uint64_t pending_holes(struct fixture *fixture) {
     return stats.pending_bytes / 512;
 }
 
-/* After thousands of small frees a request looks at a part of them, and at all when memory is short:
-   others wait for the lock meanwhile. */
+/* After thousands of small frees a request looks at a part of them, and at all when memory is
+   short: others wait for the lock meanwhile. */
 static void test_settles_in_parts(void **state) {
     enum { COUNT = 3000, PART = 1024 };
     struct fixture *fixture = *state;

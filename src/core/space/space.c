@@ -559,22 +559,6 @@ struct vr_block *vr_space_stale_next(struct vr_space *space, struct vr_block *st
     return link ? VR_CONTAINER(link, struct vr_block, span.age) : NULL;
 }
 
-void vr_space_join_pieces(struct vr_space *space, struct vr_piece *first, struct vr_piece *second) {
-    assert(first->released && first->addr + first->bytes == second->addr);
-    uint64_t addr = second->addr, bytes = second->bytes;
-    vr_space_forget_piece(space, second);
-    vr_granule_map_set(&space->granule_map, addr, bytes, first);
-    first->bytes += bytes;
-}
-
-void vr_space_forget_piece(struct vr_space *space, struct vr_piece *piece) {
-    assert(piece->released && !piece->stale_mappings);
-    vr_granule_map_set(&space->granule_map, piece->addr, piece->bytes, NULL);
-    vr_link_remove(&piece->all);
-    space->stats.pieces--;
-    vr_mem_free(piece);
-}
-
 static uint64_t largest_hole(const struct vr_space *space) {
     uint64_t most = 0;
     for (uint32_t i = VR_BINS_SETTLED; i < VR_BINS_SETS; i++) {

@@ -262,8 +262,8 @@ uint64_t vr_space_changes(const struct vr_space *space);
 /* Of these, the plans and the frees of this thread, in all spaces. */
 uint64_t vr_space_changes_here(void);
 
-/* The stamp of the oldest free that has not passed, or is not known to have: the work to wait for so
-   that more memory is free to all queues. False when there is none. */
+/* The stamp of the oldest free that has not passed, or is not known to have: the work to wait for
+   so that more memory is free to all queues. False when there is none. */
 bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp);
 
 /* All work of that queue is complete: any queue may use what was freed on it. Deterministic spaces
