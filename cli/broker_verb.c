@@ -25,6 +25,12 @@ static bool is_stopped(void *user) {
     return stopped;
 }
 
+static void say_listening(void *user, const char *path) {
+    (void)user;
+    printf("the broker listens at %s\n", path);
+    fflush(stdout);
+}
+
 /* Ends in good order at a signal, so that its socket goes with it. */
 static void signals_take(void) {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
@@ -79,7 +85,9 @@ static int run(struct invocation *invocation) {
         return EXIT_MISUSE;
     }
     options.idle_ns = idle == 0 ? UINT64_MAX : idle * UINT64_C(1000000000);
-    if (flag_given(invocation, "detach") && detach() != 0) {
+    if (!flag_given(invocation, "detach")) {
+        options.started = say_listening;
+    } else if (detach() != 0) {
         say_error("cannot start another process");
         return EXIT_MISUSE;
     }

@@ -25,6 +25,14 @@ const struct verb *verb_find(const char *name) {
     return NULL;
 }
 
+/* What other tools call it. */
+static const char *const other_words[][2] = {
+    {"list", "info"},    {"devices", "info"}, {"smi", "top"},          {"monitor", "top"},
+    {"stats", "top"},    {"trace", "run"},    {"record", "run"},       {"profile", "run"},
+    {"leaks", "report"}, {"view", "report"},  {"simulate", "replay"},  {"test", "check"},
+    {"fit", "estimate"}, {"demo", "tour"},    {"metrics", "exporter"}, {"version", "--version"},
+};
+
 const struct verb *verb_require(const char *name) {
     const struct verb *verb = verb_find(name);
     if (verb != NULL) {
@@ -33,6 +41,11 @@ const struct verb *verb_require(const char *name) {
     struct nearest nearest = {.typed = name};
     for (size_t i = 0; verb_table[i] != NULL; i++) {
         nearest_consider(&nearest, verb_table[i]->name, strlen(verb_table[i]->name));
+    }
+    for (size_t i = 0; i < sizeof other_words / sizeof other_words[0]; i++) {
+        if (strcmp(other_words[i][0], name) == 0) {
+            snprintf(nearest.best, sizeof nearest.best, "%s", other_words[i][1]);
+        }
     }
     if (nearest.best[0] != 0) {
         say_error("unknown verb \"%s\"; did you mean \"%s\"?", name, nearest.best);

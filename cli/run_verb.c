@@ -6,6 +6,7 @@
  * Signals that end programs reach the program by themselves when they come from the terminal, and
  * are passed on otherwise. This process stays to report.
  */
+#include "environment.h"
 #include "run/run_before.h"
 #include "run/run_child.h"
 #include "run/run_live_pages.h"
@@ -38,6 +39,32 @@ static uint64_t now_ns(void) {
 
 /* ------------------------------------------------------------------------ options */
 
+static bool can_write(const char *folder) {
+    char path[RUN_PATH + 16];
+    snprintf(path, sizeof path, "%s/.vram-XXXXXX", folder);
+    int fd = mkstemp(path);
+    if (fd < 0) {
+        return false;
+    }
+    unlink(path);
+    close(fd);
+    return true;
+}
+
+/* The report is made from the trace: where the working folder takes none, another one does. */
+static void folder_choose(char folder[RUN_PATH]) {
+    const char *const others[] = {environment_get("TMPDIR"), "/tmp", "/dev/shm"};
+    bool good = can_write(folder);
+    for (size_t i = 0; i < sizeof others / sizeof others[0] && !good; i++) {
+        if (others[i] != NULL && others[i][0] == '/' && strlen(others[i]) < RUN_PATH &&
+            can_write(others[i])) {
+            say_warning("%.200s cannot be written; the trace goes to %.200s", folder, others[i]);
+            snprintf(folder, RUN_PATH, "%s", others[i]);
+            good = true;
+        }
+    }
+}
+
 /* Where the trace goes: as asked, or named after the program in the working folder. The library
    replaces %p and %h. The path is made absolute: the program may change its folder. */
 static bool trace_set(struct run_job *job, const char *program) {
@@ -47,6 +74,9 @@ static bool trace_set(struct run_job *job, const char *program) {
     if (!absolute && getcwd(folder, sizeof folder - 1) == NULL) {
         say_error("the working folder is gone: %s", strerror(errno));
         return false;
+    }
+    if (wanted == NULL) {
+        folder_choose(folder);
     }
     int bytes = wanted != NULL
                     ? snprintf(to, RUN_PATH, "%s%s%s", folder, absolute ? "" : "/", wanted)

@@ -68,15 +68,18 @@ static unsigned edits(const char *left, const char *right, size_t right_bytes) {
 }
 
 /*
- * Two edits are near, and so is a beginning: people who stop early ("comp") or swap two letters
- * ("ifno") meant something. Of two-letter words only the beginning counts, else all would be near.
+ * Two edits are near, and so is a beginning of either word: people who stop early ("comp"), go on
+ * ("benchmark") or swap two letters ("ifno") meant something. Of two-letter words only the
+ * beginning counts, else all would be near.
  */
 void nearest_consider(struct nearest *nearest, const char *candidate, size_t bytes) {
     size_t typed_bytes = strlen(nearest->typed);
     if (typed_bytes < 2 || typed_bytes >= WORD_MAX || bytes >= WORD_MAX) {
         return;
     }
-    bool begins = typed_bytes < bytes && memcmp(candidate, nearest->typed, typed_bytes) == 0;
+    bool begins =
+        memcmp(candidate, nearest->typed, typed_bytes < bytes ? typed_bytes : bytes) == 0 &&
+        (typed_bytes < bytes || bytes > 3);
     unsigned distance = begins ? 1 : edits(nearest->typed, candidate, bytes);
     bool near = begins || (distance <= 2 && typed_bytes > 2);
     if (near && (nearest->best[0] == 0 || distance < nearest->distance)) {

@@ -78,6 +78,10 @@ foreach(name IN LISTS vram_pc_files)
     configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
+# `pkg-config vram` too: by the name that CMake's package and the headers have.
+file(WRITE ${PROJECT_BINARY_DIR}/vram.pc
+     "Name: vram\nDescription: libvram by its other name\nVersion: ${PROJECT_VERSION}\nRequires: libvram\n")
+install(FILES ${PROJECT_BINARY_DIR}/vram.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # The same folders as in the sources, so that the links of the pages hold.
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -29,6 +29,8 @@ struct http_server {
     struct mg_context *context;
     http_answer_fn *answer;
     void *user;
+    char failure[128]; /* the first message while it starts: the cause of the others */
+    bool started;
 };
 
 static const char *reason_of(int code) {
@@ -105,10 +107,16 @@ static int on_error(struct mg_connection *connection, int code, const char *text
     return 0;
 }
 
-/* civetweb's messages about clients are no concern of the user, and it writes a file else. */
+/* civetweb's messages about clients are no concern of the user, and it writes a file else. Why it
+   does not start it says in a message alone: "cannot bind to 80: 13 (Permission denied)". */
 static int on_message(const struct mg_connection *connection, const char *message) {
-    (void)connection;
-    (void)message;
+    struct http_server *server = mg_get_user_data(mg_get_context(connection));
+    if (!server->started && server->failure[0] == 0) {
+        const char *reason = strrchr(message, '(');
+        size_t bytes = reason != NULL ? strcspn(reason + 1, ")") : strlen(message);
+        snprintf(server->failure, sizeof server->failure, "%.*s", (int)bytes,
+                 reason != NULL ? reason + 1 : message);
+    }
     return 1;
 }
 
@@ -132,7 +140,6 @@ struct http_server *http_server_begin(const char *listen, http_answer_fn *answer
                               "no",
                               NULL};
     struct http_server *server = calloc(1, sizeof *server);
-    char text[128] = "";
     if (server == NULL) {
         snprintf(problem, SERVER_PROBLEM_MAX, "out of host memory");
         return NULL;
@@ -141,16 +148,16 @@ struct http_server *http_server_begin(const char *listen, http_answer_fn *answer
     server->user = user;
     struct mg_init_data start = {
         .callbacks = &callbacks, .user_data = server, .configuration_options = settings};
-    struct mg_error_data failure = {.text = text, .text_buffer_size = sizeof text};
     mg_init_library(0);
-    server->context = mg_start2(&start, &failure);
+    server->context = mg_start2(&start, NULL);
     if (server->context == NULL) {
         snprintf(problem, SERVER_PROBLEM_MAX, "cannot listen at %.100s: %s", listen,
-                 text[0] != 0 ? text : "the port may be in use");
+                 server->failure[0] != 0 ? server->failure : "the port may be in use");
         mg_exit_library();
         free(server);
         return NULL;
     }
+    server->started = true;
     return server;
 }
 

@@ -170,6 +170,11 @@ struct history_growth {
 };
 size_t history_find_growth(const struct history *history, struct history_growth *list, size_t most);
 
+/* Whether no memory was ever asked for. */
+static inline bool history_is_empty(const struct history *history) {
+    return history->allocs == 0 && history->peak_blocks == 0 && history->refusals == 0;
+}
+
 /* Whether all pools' hits and misses are known, and their rate. */
 bool history_hit_rate(const struct history *history, uint64_t *hits, uint64_t *misses);
 

@@ -253,7 +253,6 @@ static void print_story(const struct report_view *view) {
         printf("  ");
         terminal_wrap(view->terminal, STYLE_PLAIN, 2, story->sentences[i]);
     }
-    printf("\n");
     free(story);
 }
 
@@ -261,6 +260,10 @@ static void print_figures(const struct report_view *view) {
     const struct history *history = view->history;
     char size[VRAM_SIZE_TEXT_MAX], other[VRAM_SIZE_TEXT_MAX], duration[DURATION_TEXT_MAX];
     uint64_t hits, misses;
+    if (history_is_empty(history)) { /* which the story has said */
+        return;
+    }
+    printf("\n");
     print_figure(view, "peak", "%s live in %" PRIu64 " block%s, after %s",
                  vram_size_format(history->peak_bytes, size), history->peak_blocks,
                  history->peak_blocks == 1 ? "" : "s", duration_format(history->peak_ns, duration));

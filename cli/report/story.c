@@ -144,7 +144,9 @@ static void tell_end(struct story *story, const struct history *history,
     uint64_t blocks = history->live_blocks + history->lost_blocks;
     uint64_t bytes = history->live_bytes + history->lost_bytes;
     if (blocks == 0) {
-        say(story, "Everything was freed.");
+        if (!history_is_empty(history)) {
+            say(story, "Everything was freed.");
+        }
         return;
     }
     size_t count;

@@ -99,11 +99,15 @@ static void print_owners(const struct run_report *report, const char *title,
 
 /* --------------------------------------------------------------------- sections */
 
-static void print_figures(const struct run_report *report, const struct run_slot *slot,
-                          struct run_history *history) {
+/* The device memory of the program's own calls. */
+static void print_program(const struct run_report *report, struct run_history *history) {
     const struct history *program = &history->parts[RUN_PART_PROGRAM];
     char size[VRAM_SIZE_TEXT_MAX], other[VRAM_SIZE_TEXT_MAX], duration[DURATION_TEXT_MAX];
-    uint64_t limited = atomic_load(&slot->limit_refusals), refused = atomic_load(&slot->refusals);
+    if (program->allocs == 0 && program->peak_blocks == 0) {
+        print_line(report, "nothing", "was allocated from a device%s",
+                   report->running ? " yet" : "");
+        return;
+    }
     print_line(report, "peak", "%s of device memory in %" PRIu64 " block%s, after %s",
                vram_size_format(program->peak_bytes, size), program->peak_blocks,
                plural(program->peak_blocks), duration_format(program->peak_ns, duration));
@@ -117,6 +121,15 @@ static void print_figures(const struct run_report *report, const struct run_slot
         "%" PRIu64 " allocation%s of %s in all, the largest %s; %" PRIu64 " freed within 10 ms",
         program->allocs, plural(program->allocs), vram_size_format(program->alloc_bytes, size),
         vram_size_format(program->largest_bytes, other), program->brief);
+}
+
+static void print_figures(const struct run_report *report, const struct run_slot *slot,
+                          struct run_history *history) {
+    const struct history *program = &history->parts[RUN_PART_PROGRAM];
+    char size[VRAM_SIZE_TEXT_MAX], other[VRAM_SIZE_TEXT_MAX];
+    uint64_t limited = atomic_load(&slot->limit_refusals), refused = atomic_load(&slot->refusals);
+    struct run_leaks leaks;
+    print_program(report, history);
     if (limited > 0 || refused > 0) {
         print_line(report, "refused", "%" PRIu64 " by the limit of %s, %" PRIu64 " by the driver",
                    limited, vram_size_format(report->page->settings.limit_bytes, size), refused);
@@ -133,6 +146,14 @@ static void print_figures(const struct run_report *report, const struct run_slot
     }
 }
 
+static void print_part(const struct run_report *report, int64_t bytes, const char *what) {
+    char size[VRAM_SIZE_TEXT_MAX];
+    if (bytes != 0) {
+        vram_size_format(bytes < 0 ? (uint64_t)-bytes : (uint64_t)bytes, size);
+        print_line(report, "", "%s%s %s", bytes < 0 ? "-" : "", size, what);
+    }
+}
+
 /* The driver's own figure, and what it is made of. */
 static void print_device(const struct run_report *report, const struct run_device_view *device) {
     char size[VRAM_SIZE_TEXT_MAX], other[VRAM_SIZE_TEXT_MAX];
@@ -140,9 +161,11 @@ static void print_device(const struct run_report *report, const struct run_devic
     terminal_print(report->terminal, STYLE_BOLD, "%s:%u %s", device->api, device->ordinal,
                    device->name);
     printf("\n");
-    print_line(report, "counted", "%s at the peak, %s now",
-               vram_size_format(device->counted_peak, size),
-               vram_size_format(device->counted, other));
+    if (device->counted_peak > 0) {
+        print_line(report, "counted", "%s at the peak, %s now",
+                   vram_size_format(device->counted_peak, size),
+                   vram_size_format(device->counted, other));
+    }
     for (unsigned i = 0; i < RUN_KINDS; i++) {
         if (device->peak[i] > 0) {
             print_line(report, "", "%s %s at its own peak", vram_size_format(device->peak[i], size),
@@ -155,19 +178,16 @@ static void print_device(const struct run_report *report, const struct run_devic
     }
     print_line(report, "driver says", "%s of %s in use when the least was free",
                vram_size_format(device->driver_used, size), vram_size_format(device->total, other));
-    print_line(report, "", "%s counted above at that time",
-               vram_size_format(device->counted_then, size));
+    print_part(report, (int64_t)device->counted_then, "counted above at that time");
     if (device->own_first.known) {
-        print_line(report, "", "%s by the driver itself for the context",
-                   vram_size_format(device->own_first.value, size));
+        print_part(report, (int64_t)device->own_first.value,
+                   "by the driver itself for the context");
     } else {
-        print_line(report, "", "%s by the driver's context and by other processes",
-                   vram_size_format(device->driver_first, size));
+        print_part(report, (int64_t)device->driver_first,
+                   "by the driver's context and by other processes");
     }
-    uint64_t rest =
-        device->unexplained < 0 ? (uint64_t)-device->unexplained : (uint64_t)device->unexplained;
-    print_line(report, "", "%s%s unexplained: code loaded later, rounding, pools of the driver",
-               device->unexplained < 0 ? "-" : "", vram_size_format(rest, size));
+    print_part(report, device->unexplained,
+               "unexplained: code loaded later, rounding, pools of the driver");
 }
 
 /* Groups that were never freed, the largest first, with their frames. */

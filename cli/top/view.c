@@ -125,6 +125,8 @@ void view_device(const struct view *view, const struct machine *machine, uint32_
     bool known = bar_split(device, use, parts);
     if (known) {
         bar_draw(view, canvas, row, NAME_COLUMNS + 2, width, parts, device->total_bytes);
+    } else { /* an empty bar would say that all is free */
+        canvas_text(canvas, row, NAME_COLUMNS + 3, width - 1, PAINT_DIM, "unknown");
     }
     double share = known ? (double)machine_used(device) / (double)device->total_bytes : 0;
     snprintf(figures, sizeof figures, known ? "%s/%s %3.0f%%" : "%s/%s   -",

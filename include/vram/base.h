@@ -93,7 +93,7 @@ VRAM_API const char *vram_version_text(void);
     X(ERR_HOST_MEMORY, -20, "out of host memory")                                                  \
     X(ERR_DEVICE_MEMORY, -21, "out of device memory")                                              \
     X(ERR_LIMIT, -22, "a limit set by the user or the system was reached")                         \
-    X(ERR_FRAGMENTED, -23, "enough memory is free, but not in one piece")                          \
+    X(ERR_FRAGMENTED, -23, "memory is free, but no run of addresses is long enough")               \
     X(ERR_UNSUPPORTED, -40, "the device or backend cannot do this")                                \
     X(ERR_NO_DRIVER, -41, "the driver is missing or unusable")                                     \
     X(ERR_NO_DEVICE, -42, "no such device")                                                        \

@@ -260,6 +260,8 @@ VRAM_API vram_status vram_lease_list(const char *dir, vram_lease_entry *entries,
 
 /** Asked about ten times a second; true: the broker ends. */
 typedef bool vram_broker_fn(void *user);
+/** Told once, as soon as it listens: the path of its socket, borrowed. */
+typedef void vram_broker_started_fn(void *user, const char *path);
 
 typedef struct vram_broker_options {
     size_t size;          /* sizeof(vram_broker_options) */
@@ -267,6 +269,7 @@ typedef struct vram_broker_options {
     uint64_t idle_ns;     /* ends after so long without a lease; 0: 10 seconds; UINT64_MAX: never */
     vram_broker_fn *stop; /* NULL: never */
     void *user;
+    vram_broker_started_fn *started; /* NULL: nobody wants to know */
 } vram_broker_options;
 
 /**

@@ -21,7 +21,8 @@
  * others may not. Statistics are kept per device.
  *
  * An allocation that would exceed the budget first uses all that the pool holds already. If that is
- * not enough, it returns VRAM_ERR_LIMIT, and the error record names the limit.
+ * not enough, or is in pieces that are too small, it returns VRAM_ERR_LIMIT, and the error record
+ * names the limit.
  */
 #ifndef VRAM_LIMITS_H
 #define VRAM_LIMITS_H

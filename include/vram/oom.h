@@ -147,7 +147,11 @@ VRAM_API vram_status vram_oom_callback_remove(vram_device *device, uint64_t id);
 
 /* --------------------------------------------------------------- the report */
 
-/** Why a request could not be served: X(NAME, value, "name", "in words"). */
+/**
+ * Why a request could not be served: X(NAME, value, "name", "in words"). The status says who
+ * refused it: a limit, the device or the host. The cause says what stood in the way: a pool at its
+ * limit with much free in small pieces fails with VRAM_ERR_LIMIT, and the cause is "fragmented".
+ */
 #define VRAM_OOM_CAUSE_MAP(X)                                                                      \
     X(FULL, 0, "full", "the memory is in use by this program")                                     \
     X(LIMIT, 1, "limit", "a limit was reached")                                                    \
@@ -260,8 +264,8 @@ typedef struct vram_oom_report {
 
     /* Of the pool: live - asleep + cached + unused + pending + pinned + lost. */
     uint64_t reserved_bytes;
-    uint64_t live_bytes;      /* in blocks of the program, after rounding */
-    uint64_t asleep_bytes;    /* addresses without memory, most of them in live blocks */
+    uint64_t live_bytes;      /* in blocks of the program, after rounding, without fallback_bytes */
+    uint64_t asleep_bytes;    /* of live_bytes, without memory while it sleeps */
     uint64_t rounding_bytes;  /* of live_bytes, lost to rounding */
     uint64_t cached_bytes;    /* in thread caches */
     uint64_t unused_bytes;    /* free for any use */
@@ -270,8 +274,8 @@ typedef struct vram_oom_report {
     uint64_t spare_bytes;     /* of unused_bytes, mapped nowhere */
     uint64_t lost_bytes;      /* not recovered after a failure of the driver */
     uint64_t pending_bytes;   /* freed, but queues still use it */
-    uint64_t pinned_bytes;    /* free, but kept by vram_pin or vram_pool_seal */
-    uint64_t fallback_bytes;  /* of other memory than the device's, not in the sum */
+    uint64_t pinned_bytes;    /* freed, but kept: vram_pin, vram_pool_seal, quarantine, or asleep */
+    uint64_t fallback_bytes;  /* in live blocks of other memory than the pool's, not in the sum */
     uint64_t stranded_bytes;  /* unused in other pools of the device */
 
     uint32_t queue_count, pool_count, holder_count, step_count; /* entries of the lists */

@@ -164,7 +164,7 @@ typedef enum vram_pool_flag {
  */
 typedef struct vram_pool_options {
     size_t size;                   /* sizeof(vram_pool_options) */
-    uint32_t flags;                /* bits of vram_alloc_flag */
+    uint32_t flags;                /* bits of vram_pool_flag */
     const vram_provider *provider; /* replaces the device's memory; copied */
     /* Addresses to reserve at first, for small and for large blocks each, if the device can map
        memory. 0: option range_bytes; without that 2 and 64 times the device's memory, or less if
@@ -344,7 +344,8 @@ typedef struct vram_trim_options {
  * *released, which may be NULL, is how many bytes the driver got; with CACHES and BUFFERS alone,
  * how many the pools got. It is written on failure, too, unless an argument was refused.
  *
- * Waits for no work, except in deterministic pools, up to the option `wait_timeout`. Page-locked
+ * Waits for no work, except in deterministic pools, up to the option `wait_timeout`. What was freed
+ * in a captured region (vram_capture_begin) stays until that has ended. Page-locked
  * memory, of pinned pools too, stays while a queue of the context has work where the driver would
  * wait for that (CUDA, HIP). Of several pools the first failure is returned after all have been
  * tried. VRAM_ERR_INVALID for an unknown flag, and for PINNED of a pool; VRAM_ERR_CORRUPT from
@@ -390,12 +391,13 @@ typedef struct vram_sleep_options {
  * Waits for all work of the device's queues and for other queues that read it, up to the option
  * `wait_timeout`: VRAM_ERR_TIMEOUT, or _CAPTURE during a capture. VRAM_ERR_BUSY if a block
  * is pinned, if another thread changes the pool's sleep, or if all memory under the tag's blocks is
- * under others too. VRAM_ERR_INVALID if it is asleep already, or no live block has that tag.
- * VRAM_ERR_UNSUPPORTED if the pool runs on segments, if there is no page-locked memory, and with
- * VRAM_CAP_INTEGRATED unless contents are dropped: host memory is the same memory there, and to
- * keep them in it would free nothing. All or nothing: after a failure the pool is awake with its
- * contents. The exception is memory that the driver first unmapped and then refused to map again:
- * it stays asleep with its contents, and vram_pool_wake tries again.
+ * asleep already or under others too. VRAM_ERR_INVALID if no tag is given and the whole pool is
+ * asleep already, or if no live block has that tag. VRAM_ERR_UNSUPPORTED if the pool runs on
+ * segments, if there is no page-locked memory, and with VRAM_CAP_INTEGRATED unless contents are
+ * dropped: host memory is the same memory there, and to keep them in it would free nothing. All or
+ * nothing: after a failure the pool is awake with its contents. The exception is memory that the
+ * driver first unmapped and then refused to map again: it stays asleep with its contents, and
+ * vram_pool_wake tries again.
  *
  * Several threads copy the contents (option staging_threads). VRAM_ERR_HOST_MEMORY if they take
  * more than the system has available. Their host memory is given back when they wake.
@@ -405,10 +407,11 @@ VRAM_API vram_status vram_pool_sleep(vram_pool *pool, const vram_sleep_options *
 /**
  * Wakes what is asleep, at the same addresses and with the contents that were kept. NULL wakes
  * everything. A tag wakes what lies under its blocks, also in a pool that sleeps as a whole, which
- * refuses to allocate until all of it is awake. If memory is short, the pool runs its ladder
- * (vram/oom.h) like an allocation, without the steps that look for a block: finished, move, wait
- * and fallback. All or nothing: after a failure it is asleep as before. Exhaustion means that the
- * memory is not there now, and the report says why. VRAM_ERR_INVALID if nothing of that kind is
+ * refuses to allocate until all of it is awake. Blocks that were freed meanwhile need no memory:
+ * what lies under no live block becomes free addresses. If memory is short, the pool runs its
+ * ladder (vram/oom.h) like an allocation, without the steps that look for a block: finished, move,
+ * wait and fallback. All or nothing: after a failure it is asleep as before. Exhaustion means that
+ * the memory is not there now, and the report says why. VRAM_ERR_INVALID if nothing of that kind is
  * asleep.
  */
 VRAM_API vram_status vram_pool_wake(vram_pool *pool, const char *tag);

@@ -228,6 +228,6 @@ void vr_calibration_keep(const struct vr_calibration_place *place,
     numbers_of(rates, numbers);
     size_t length = write_all(place->key, numbers, text, sizeof text);
     vr_error_save(&error);
-    (void)vr_os_text_replace(place->path, text, length); /* keeps (3) */
+    (void)vr_os_text_replace(place->path, text, length, NULL); /* keeps (3) */
     vr_error_restore(&error);
 }

@@ -40,15 +40,23 @@ vram_status vr_block_check(const struct vr_address_info *place, vram_addr addr, 
                          (unsigned long long)extent);
 }
 
+/* Says why a span is not live memory. */
+static vram_status span_refuse(struct vr_device_object *device, const struct vr_address_info *place,
+                               bool within, vram_addr addr, uint64_t bytes) {
+    bool asleep = within && place->pool && vr_load(&place->record->sleeps, VR_ACQUIRE) &&
+                  vr_device_rests(device, place->pool, VR_REST_ASLEEP, addr, bytes);
+    return vr_fail(VRAM_ERR_INVALID, "0x%llx + %llu bytes is %s", (unsigned long long)addr,
+                   (unsigned long long)bytes,
+                   asleep ? "asleep; call vram_pool_wake first" : "not live memory of this device");
+}
+
 static vram_status span_find(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
                              struct vr_address_info *place) {
-    bool good = vr_address_find(addr, place) && place->device == device->object.handle &&
-                place->kind != VRAM_MEMORY_PINNED && place->kind != VRAM_MEMORY_HOST &&
-                vr_inside(addr, bytes, place->base, place->bytes) &&
-                vr_address_info_covers(device, place, addr, bytes);
-    if (!good) {
-        return vr_fail(VRAM_ERR_INVALID, "0x%llx + %llu bytes is not live memory of this device",
-                       (unsigned long long)addr, (unsigned long long)bytes);
+    bool within = vr_address_find(addr, place) && place->device == device->object.handle &&
+                  place->kind != VRAM_MEMORY_PINNED && place->kind != VRAM_MEMORY_HOST &&
+                  vr_inside(addr, bytes, place->base, place->bytes);
+    if (!within || !vr_address_info_covers(device, place, addr, bytes)) {
+        return span_refuse(device, place, within, addr, bytes);
     }
     return vr_block_check(place, addr, bytes);
 }
@@ -67,7 +75,7 @@ vram_status vr_span_check_write(struct vr_device_object *device, vram_addr addr,
                        (unsigned long long)addr, (unsigned long long)bytes);
     }
     if (status == VRAM_OK && vr_load(&place.record->seals, VR_ACQUIRE) &&
-        vr_device_sealed(device, place.pool, addr, bytes)) {
+        vr_device_rests(device, place.pool, VR_REST_SEALED, addr, bytes)) {
         return vr_fail(VRAM_ERR_INVALID,
                        "0x%llx + %llu bytes is sealed; call vram_pool_unseal before writing there",
                        (unsigned long long)addr, (unsigned long long)bytes);

@@ -309,7 +309,9 @@ vram_status vr_device_free(vram_device *handle, vram_addr addr) {
         }
     } else if (addr) {
         status =
-            vr_fail(VRAM_ERR_INVALID, "0x%llx is not the start of a live allocation of this device",
+            vr_fail(VRAM_ERR_INVALID,
+                    "0x%llx is not the start of a live allocation of this device: it was freed "
+                    "already, or is a pool's",
                     (unsigned long long)addr);
     }
     vr_leave(device);

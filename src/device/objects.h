@@ -132,6 +132,8 @@ struct vr_context {
 
 /* ------------------------------------------------------------------- device */
 
+enum vr_rest { VR_REST_SEALED, VR_REST_ASLEEP }; /* vram_pool_seal, vram_pool_sleep */
+
 /*
  * An object of a higher tier on a device (a pool), which has a handle. It is notified, with no lock
  * held and a reference taken, when a queue of the device has ended and when the device closes; in
@@ -145,12 +147,12 @@ struct vr_watcher {
     uint64_t number;     /* among the device's watchers, rising in list order */
     void (*queue_ended)(struct vr_watcher *watcher, uint64_t queue, bool finished);
     void (*closing)(struct vr_watcher *watcher, bool finished);
-    /* Only of objects with a range, as is `sealed`: whether the range has memory in all of
+    /* Only of objects with a range, as is `rests`: whether the range has memory in all of
        [addr, addr + bytes), which lies in it. */
     bool (*covers)(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes);
-    /* Whether a part of it is sealed: vram_pool_seal. Called for ranges whose record says that they
+    /* Whether a part of it is at rest in that way. Called for ranges whose record says that they
        may be. */
-    bool (*sealed)(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes);
+    bool (*rests)(struct vr_watcher *watcher, enum vr_rest how, vram_addr addr, uint64_t bytes);
     /* Frees cached memory that is not in use and returns the bytes. NULL: it caches nothing. */
     uint64_t (*spare)(struct vr_watcher *watcher);
 };
@@ -283,8 +285,8 @@ uint64_t vr_device_spare(struct vr_device_object *device);
 /* Both ask the watcher that is part of the object `handle`; false if there is none. */
 bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_addr addr,
                       uint64_t bytes);
-bool vr_device_sealed(struct vr_device_object *device, uint64_t handle, vram_addr addr,
-                      uint64_t bytes);
+bool vr_device_rests(struct vr_device_object *device, uint64_t handle, enum vr_rest how,
+                     vram_addr addr, uint64_t bytes);
 
 /* ------------------------------------ the native device; device_reference.c */
 

@@ -98,13 +98,13 @@ bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_add
     return covers;
 }
 
-bool vr_device_sealed(struct vr_device_object *device, uint64_t handle, vram_addr addr,
-                      uint64_t bytes) {
+bool vr_device_rests(struct vr_device_object *device, uint64_t handle, enum vr_rest how,
+                     vram_addr addr, uint64_t bytes) {
     struct vr_watcher *watcher = watcher_pin(device, handle);
     /* untaken: as in watcher_pin */
-    bool sealed = watcher && watcher->sealed(watcher, addr, bytes);
+    bool rests = watcher && watcher->rests(watcher, how, addr, bytes);
     if (watcher) { /* untaken: as in watcher_pin */
         vr_handle_unpin(handle);
     }
-    return sealed;
+    return rests;
 }

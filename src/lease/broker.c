@@ -333,7 +333,7 @@ vram_status vr_broker_serve(const struct vr_broker_run *run) {
     if (status == VRAM_OK) {
         vr_own_fd_note(broker->listener);
         if (run->started) {
-            run->started(run->user);
+            run->started(run->user, broker->path);
         }
         broker_turns(broker);
         broker_close(broker);

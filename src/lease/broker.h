@@ -20,8 +20,8 @@ struct vr_broker_run {
     /* After each turn: whether to end; `connections` are open. */
     bool (*stop)(void *user, uint32_t connections);
     void *user;
-    int wake;                    /* becomes readable when `stop` is to be asked at once; -1: none */
-    void (*started)(void *user); /* it listens; NULL: nobody wants to know */
+    int wake; /* becomes readable when `stop` is to be asked at once; -1: none */
+    vram_broker_started_fn *started; /* NULL: nobody wants to know */
 };
 
 void vr_broker_path(const char *dir, char path[VR_SOCKET_PATH_MAX]);

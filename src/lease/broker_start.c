@@ -99,8 +99,9 @@ static bool host_stop(void *user, uint32_t connections) {
     return stop;
 }
 
-static void host_started(void *user) {
+static void host_started(void *user, const char *path) {
     struct host *host = user;
+    (void)path;
     vr_mutex_lock(&hosts_lock);
     host->listens = true;
     vr_cond_broadcast(&hosts_changed);

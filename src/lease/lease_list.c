@@ -160,6 +160,13 @@ static bool program_stop(void *user, uint32_t connections) {
     return options->stop && options->stop(options->user);
 }
 
+static void program_started(void *user, const char *path) {
+    const struct vram_broker_options *options = user;
+    if (options->started) {
+        options->started(options->user, path);
+    }
+}
+
 vram_status vram_broker_run(const vram_broker_options *options) {
     VR_CALL;
     struct vram_broker_options taken;
@@ -170,7 +177,8 @@ vram_status vram_broker_run(const vram_broker_options *options) {
     struct vr_broker_run run = {.idle_ns = taken.idle_ns ? taken.idle_ns : IDLE_NS,
                                 .stop = program_stop,
                                 .user = &taken,
-                                .wake = -1};
+                                .wake = -1,
+                                .started = program_started};
     status = vr_runtime_dir(taken.dir, vr_os_user(), true, run.dir);
     return status == VRAM_OK ? vr_broker_serve(&run) : status;
 }

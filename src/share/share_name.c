@@ -8,8 +8,8 @@
  *     vram-n-weights%2Flayer0       "vram-name 1\n<version>\n<token in hexadecimal>\n<name>\n"
  *
  * The token has a checksum, and its key is as unguessable as before: the file can be read by this
- * user alone. Changes are made with the directory's lock, which the system removes with a process
- * that is killed.
+ * user and the one that the export names, and by nobody else. Changes are made with the directory's
+ * lock, which the system removes with a process that is killed.
  */
 #include "share/share_server.h"
 
@@ -150,7 +150,8 @@ static vram_status file_read(const char *path, struct name_file *file, bool *fou
 /* ---------------------------------------------------------------- publishing */
 
 /* Replaces the file of the name. With the directory's lock. */
-static vram_status name_replace(const char *path, struct name_file *file) {
+static vram_status name_replace(const char *path, struct name_file *file,
+                                const struct vr_share_export *state) {
     struct name_file before;
     char text[FILE_BYTES];
     bool found;
@@ -159,7 +160,14 @@ static vram_status name_replace(const char *path, struct name_file *file) {
         return status;
     }
     file->version = found ? before.version + 1 : 1;
-    return vr_os_text_replace(path, text, file_write(file, text));
+    bool other = state->user_allowed && state->user != vr_os_user();
+    status = vr_os_text_replace(path, text, file_write(file, text), other ? &state->user : NULL);
+    return status == VRAM_ERR_UNSUPPORTED
+               ? vr_fail(status,
+                         "%s has no access lists, so user %u could not read the name; give "
+                         "that user the token",
+                         path, state->user)
+               : status;
 }
 
 static vram_status publish_entered(struct vr_share *share, const char *name, uint64_t *version) {
@@ -180,7 +188,7 @@ static vram_status publish_entered(struct vr_share *share, const char *name, uin
     if (status != VRAM_OK) {
         return status;
     }
-    status = name_replace(path, &file);
+    status = name_replace(path, &file, &share->export_state);
     vr_os_file_close(lock);
     if (status == VRAM_OK) {
         vr_mutex_lock(&vr_share_lock);

@@ -78,6 +78,7 @@ by_pkg_config() {
     try "pkg-config, $package, static" "$work/pc-static"
 }
 by_pkg_config consumer.c libvram
+by_pkg_config consumer.c vram # by its other name
 by_pkg_config compute.c libvram-compute
 by_pkg_config model.c libvram-model
 [ ${#extras[@]} -eq 0 ] || by_pkg_config ucx.c libvram-ucx

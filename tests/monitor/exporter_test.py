@@ -262,12 +262,17 @@ def misuse(binary, runtime):
                              (["--listen", "127.0.0.1:99999"], "--listen takes ADDRESS:PORT"),
                              (["--listen", ":9865"], "--listen takes ADDRESS:PORT"),
                              (["--listen", "::1"], "--listen takes ADDRESS:PORT"),
-                             (["--listen", "192.0.2.1:0"], "cannot listen at 192.0.2.1:0"),
+                             (["--listen", "192.0.2.1:0"], "cannot listen at 192.0.2.1:0: Cannot assign requested address;"),
                              (["--textfile", "x.prom", "--listen", "1"], "--textfile writes a file"),
                              (["--json", "--once"], "metrics are not JSON")]:
         result = subprocess.run([binary, "exporter", *arguments], capture_output=True, text=True, timeout=30,
                                 env=environment(), check=False)
         assert result.returncode == 2 and words in result.stderr, (arguments, result)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        result = subprocess.run([binary, "exporter", "--listen", address], capture_output=True, text=True, timeout=30,
+                                env=environment(), check=False)
+        assert f"cannot listen at {address}: Address already in use;" in result.stderr, result
 
 
 def dashboard(binary, runtime):

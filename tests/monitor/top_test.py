@@ -255,7 +255,7 @@ def texts(binary, runtime, update):
         alloc_rate=unknown, updated=1))
     shown = print_top(binary, runtime, "--once")
     assert "(stopped)" in shown and re.search(r"5000\s+-\s+-\s+-\s+-\s+-", shown), shown
-    assert re.search(r"sim:0 sim .*\[ +\] +-/- +-\n", shown), shown
+    assert re.search(r"sim:0 sim .*\[ unknown +\] +-/- +-\n", shown), "an empty bar says that all is free: " + shown
     assert "\"'=cmd|" in print_top(binary, runtime, "--csv"), "a formula reaches the spreadsheet"
 
 

@@ -354,10 +354,15 @@ def test_output(folder):
     vram("-q", "--", FOUND, "use", cwd=folder)
     vram("-q", "--", FOUND, "use", "leak", cwd=folder)
     assert [name for name in os.listdir(folder) if re.fullmatch(r"vram\.run_program\.[0-9]+\.vrt", name)]
+    os.mkdir(f"{folder}/temporary")  # nobody can write to /proc, not even root
+    text = vram("--", FOUND, "use", "leak", cwd="/proc", more={"TMPDIR": f"{folder}/temporary"}).stderr
+    assert f"/proc cannot be written; the trace goes to {folder}/temporary" in text and "never freed   6.00 MiB" in text, text
     text = vram("-o", f"{folder}/no/such/folder", "--", FOUND, "use", "leak").stderr
     assert "no trace" in text, text
     text = vram("--", "/bin/true", cwd=folder).stderr
     assert "no device was used" in text, text
+    text = vram("--", FOUND, "use", cwd=folder).stderr
+    assert "nothing       was allocated from a device\n" in text and "0 B" not in text.replace("0 B of ", ""), text
     off = one(report("--stacks", "off", "-o", f"{folder}/off.vrt", "--", FOUND, "use", "leak"))
     assert [group["frames"] for group in off["device_memory"]["groups"]] == [[]], off
     assert off["device_memory"]["groups"][0]["library"] == "run_program", off

@@ -490,7 +490,7 @@ static void a_pipe_makes_nobody_wait(void **state) {
     int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     assert_true(reader >= 0);
     assert_int_equal(vr_os_text_append(path, "x", 1), VRAM_ERR_INVALID);
-    assert_int_equal(vr_os_text_replace(path, "new", 3), VRAM_OK); /* in its place */
+    assert_int_equal(vr_os_text_replace(path, "new", 3, NULL), VRAM_OK); /* in its place */
     assert_int_equal(vr_os_text_read(path, text, sizeof text, &bytes), VRAM_OK);
     assert_int_equal(bytes, 3);
     alarm(0);
@@ -506,7 +506,7 @@ static int append_past_the_limit(void *argument) {
     struct rlimit before, limit = {.rlim_cur = 2, .rlim_max = RLIM_INFINITY};
     bool right = getrlimit(RLIMIT_FSIZE, &before) == 0 && setrlimit(RLIMIT_FSIZE, &limit) == 0 &&
                  vr_os_text_append(argument, "abc", 3) == VRAM_ERR_IO &&
-                 vr_os_text_replace(argument, "abc", 3) == VRAM_ERR_IO &&
+                 vr_os_text_replace(argument, "abc", 3, NULL) == VRAM_ERR_IO &&
                  vr_os_text_append(argument, "ab", 2) == VRAM_OK;
     setrlimit(RLIMIT_FSIZE, &before); /* a build that measures coverage writes files at exit */
     return right ? 0 : 1;

@@ -161,18 +161,38 @@ static void a_hit_gives_the_same_block_again(void **state) {
 
 /* ------------------------------------------------------------------ mistakes */
 
+static void expect_said(const char *part) {
+    if (!strstr(vram_error_get()->text, part)) {
+        fail_msg("no \"%s\" in: %s", part, vram_error_get()->text);
+    }
+}
+
 static void mistakes_are_found_out(void **state) {
     vram_addr addr, other;
     (void)state;
     struct rig rig = rig_make("devices=2,memory=1G");
     assert_int_equal(vram_alloc(rig.pool, 5000, rig.queue, &addr), VRAM_OK);
     assert_int_equal(vram_free(addr + 512, rig.queue), VRAM_ERR_INVALID);
+    expect_said("or lies inside one");
     assert_int_equal(vram_free(addr + 1, rig.queue), VRAM_ERR_INVALID);
     assert_int_equal(vram_free(77, rig.queue), VRAM_ERR_INVALID);
+    expect_said("never a pool's");
     assert_int_equal(vram_free(0, rig.queue), VRAM_OK);
     assert_int_equal(vram_free(addr, rig.queue), VRAM_OK);
     assert_int_equal(vram_free(addr, rig.queue), VRAM_ERR_INVALID);
+    expect_said("a live block: it was freed already");
+    assert_int_equal(vram_pin(addr), VRAM_ERR_INVALID);
+    expect_said("a live block: it was freed already");
     assert_int_equal(vram_free(addr, rig.other), VRAM_ERR_INVALID);
+    vram_buffer *buffer;
+    vram_buffer_info info = {.size = sizeof info};
+    assert_int_equal(vram_buffer_create(rig.pool, 64, rig.queue, NULL, &buffer), VRAM_OK);
+    assert_int_equal(vram_buffer_info_get(buffer, &info), VRAM_OK);
+    assert_int_equal(vram_free(info.addr, rig.queue), VRAM_ERR_INVALID);
+    expect_said("belongs to a buffer");
+    assert_int_equal(vram_resize(info.addr, 32, rig.queue), VRAM_ERR_INVALID);
+    expect_said("belongs to a buffer");
+    vram_buffer_destroy(buffer);
     assert_int_equal(vram_alloc(rig.pool, UINT64_MAX, rig.queue, &addr), VRAM_ERR_OVERFLOW);
     assert_true(vram_status_is_exhausted(vram_alloc(rig.pool, UINT64_MAX - 511, rig.queue, &addr)));
     assert_true(

@@ -40,6 +40,8 @@ static void a_pool_sleeps_and_wakes(void **state) {
         for (int j = 0; j < BLOCKS; j++) {
             assert_false(is_usable(&rig, j));
         }
+        assert_int_equal(vram_queue_fill(rig.queue, rig.addrs[1], 1, 1, 1), VRAM_ERR_INVALID);
+        assert_non_null(strstr(vram_error_get()->text, "is asleep; call vram_pool_wake first"));
         assert_int_equal(vram_alloc(rig.pool, 1 * KIB, rig.queue, &addr), VRAM_ERR_BUSY);
         assert_non_null(strstr(vram_error_get()->text, "vram_pool_wake"));
         assert_int_equal(vram_alloc(rig.pool, 256 * KIB, NULL, &addr), VRAM_ERR_BUSY);
@@ -70,12 +72,13 @@ static void a_pool_sleeps_and_wakes(void **state) {
     }
 }
 
-/* Blocks that are freed while they sleep are free when their memory is back, and not before. */
+/* Blocks that are freed while they sleep are free addresses when the pool wakes, and not before. */
 static void blocks_are_freed_in_their_sleep(void **state) {
     vram_addr addr;
     (void)state;
     struct rig rig = rig_make("memory=2M,granule=64K", 0);
     fill(&rig);
+    uint64_t held = stats_of(rig.pool).reserved_bytes;
     assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
     assert_ok(vram_free(rig.addrs[0], rig.queue));
     assert_int_equal(vram_free(rig.addrs[0], rig.queue), VRAM_ERR_INVALID);
@@ -86,10 +89,10 @@ static void blocks_are_freed_in_their_sleep(void **state) {
     expect_contents(&rig, 1);
     expect_contents(&rig, 3);
     assert_int_equal(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
-    uint64_t held = stats_of(rig.pool).reserved_bytes;
+    assert_in_range(stats_of(rig.pool).reserved_bytes, 1, held - 128 * KIB);
     assert_ok(vram_alloc(rig.pool, sizes[0], rig.queue, &addr));
     assert_int_equal(addr, rig.addrs[0]); /* its place is the best one for its size */
-    assert_int_equal(stats_of(rig.pool).reserved_bytes, held);
+    assert_in_range(stats_of(rig.pool).reserved_bytes, 1, held);
     rig_end(&rig, true);
 }
 
@@ -497,7 +500,7 @@ static bool try_turn(const struct plan *plan, bool waking, const char *tag, uint
         vram_pool_stats stats = stats_of(rig.pool);
         bool slept = waking ? status != VRAM_OK : status == VRAM_OK;
         if (waking && slept) {
-            assert_int_equal(stats.asleep_bytes, asleep);
+            assert_in_range(stats.asleep_bytes, 1, asleep); /* less what is under no block */
         } else if (!slept && !plan->for_ever) {
             assert_int_equal(stats.asleep_bytes, 0);
         }

@@ -30,6 +30,74 @@ static void waking_needs_memory(void **state) {
     rig_end(&rig, true);
 }
 
+/* Frees some blocks of a pool that sleeps, and wakes it where `left` bytes and less than a granule
+   are free: what lies
+   under no live block needs no memory, on the device or the host, and becomes addresses. */
+static void wake_without(uint32_t freed, bool sealed, uint64_t left) {
+    struct rig rig = rig_make("memory=2M,granule=64K", 0);
+    vram_addr taken, addr;
+    fill(&rig);
+    assert_true(!sealed || vram_pool_seal(rig.pool, NULL) == VRAM_OK);
+    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
+    for (int i = 0; i < BLOCKS; i++) {
+        assert_true(!(freed >> i & 1) || vram_free(rig.addrs[i], rig.queue) == VRAM_OK);
+    }
+    assert_ok(vram_device_alloc(rig.device, 1792 * KIB - left, VRAM_MEMORY_DEVICE, &taken));
+    assert_ok(vram_pool_wake(rig.pool, NULL));
+    spaces_are_sound(&rig);
+    assert_int_equal(stats_of(rig.pool).asleep_bytes, 0);
+    assert_true(stats_of(rig.pool).reserved_bytes <= left);
+    assert_int_equal(stats_of(rig.pool).sealed_bytes,
+                     sealed ? stats_of(rig.pool).reserved_bytes : 0);
+    assert_true(sealed || stats_of(rig.pool).asleep_host_bytes == 0);
+    for (int i = 0; i < BLOCKS; i++) {
+        if (!(freed >> i & 1)) {
+            expect_contents(&rig, i);
+        }
+    }
+    assert_ok(vram_device_free(rig.device, taken));
+    assert_ok(vram_alloc(rig.pool, 1024 * KIB, rig.queue, &addr)); /* in use again */
+    assert_ok(vram_pool_destroy(rig.pool));
+    rig_end(&rig, false);
+}
+
+static void what_was_freed_needs_no_memory(void **state) {
+    (void)state;
+    for (int sealed = 0; sealed < 2; sealed++) {
+        wake_without(63, sealed, 0);
+        wake_without(63 & ~4, sealed, 192 * KIB); /* blocks of the same pieces, in part */
+        wake_without(9, sealed, 448 * KIB);
+    }
+}
+
+/* A tag whose blocks were all freed wakes without memory; the others sleep on, with theirs. */
+static void a_freed_tag_wakes_to_nothing(void **state) {
+    struct rig rig = rig_make("memory=4M,granule=64K", 0);
+    vram_addr addrs[2], taken;
+    vram_alloc_options wish = {.size = sizeof wish};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        wish.tag = i ? "kept" : "freed";
+        assert_ok(vram_alloc_with(rig.pool, 1024 * KIB, rig.queue, &wish, &addrs[i]));
+        assert_ok(vram_queue_fill(rig.queue, addrs[i], 7, 1, 1024 * KIB));
+    }
+    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
+    assert_ok(vram_free(addrs[0], rig.queue));
+    assert_ok(vram_device_alloc(rig.device, 3968 * KIB, VRAM_MEMORY_DEVICE, &taken));
+    assert_ok(vram_pool_wake(rig.pool, "freed"));
+    assert_int_equal(stats_of(rig.pool).asleep_bytes, 1024 * KIB);
+    assert_int_equal(vram_pool_wake(rig.pool, "freed"), VRAM_ERR_INVALID);
+    assert_true(vram_status_is_exhausted(vram_pool_wake(rig.pool, "kept")));
+    assert_ok(vram_device_free(rig.device, taken));
+    assert_ok(vram_pool_wake(rig.pool, "kept"));
+    uint8_t found = 0;
+    assert_ok(vram_queue_download(rig.queue, &found, addrs[1] + 1024 * KIB - 1, 1));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_int_equal(found, 7);
+    assert_ok(vram_alloc(rig.pool, 512 * KIB, rig.queue, &addrs[0])); /* all is awake */
+    rig_end(&rig, true);
+}
+
 /* What wakes beside memory that was taken meanwhile is more than was ever held: of the pool, the
    device and all. */
 static void waking_counts_for_the_peaks(void **state) {
@@ -242,6 +310,7 @@ static bool wake_with_fault(const vram_sim_fault *fault, uint64_t nth) {
     assert_ok(vram_alloc(sitter.pool, 256 * KIB, NULL, &addr));
     assert_ok(vram_alloc(sitter.pool, 1300 * KIB, NULL, &sitter.addr));
     assert_ok(vram_free(addr, NULL));
+    assert_ok(vram_free(rig.addrs[3], rig.queue)); /* asleep */
     assert_ok(vram_oom_callback_add(rig.device, sit, &sitter, &id));
     if (fault) {
         assert_ok(vram_sim_fault_set(rig.context, fault));
@@ -258,7 +327,9 @@ static bool wake_with_fault(const vram_sim_fault *fault, uint64_t nth) {
         assert_ok(vram_pool_wake(rig.pool, NULL));
     }
     for (int i = 0; i < BLOCKS; i++) {
-        expect_contents(&rig, i);
+        if (i != 3) {
+            expect_contents(&rig, i);
+        }
     }
     rig_end(&rig, !struck);
     return struck;
@@ -283,6 +354,8 @@ static void any_call_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(waking_needs_memory, nothing_left),
+        cmocka_unit_test_teardown(what_was_freed_needs_no_memory, nothing_left),
+        cmocka_unit_test_teardown(a_freed_tag_wakes_to_nothing, nothing_left),
         cmocka_unit_test_teardown(waking_counts_for_the_peaks, nothing_left),
         cmocka_unit_test_teardown(waking_climbs_the_ladder, nothing_left),
         cmocka_unit_test_teardown(waking_asks_the_program, nothing_left),

@@ -10,6 +10,7 @@
 #include "unit/report_text.h"
 
 #include "base/clock.h"
+#include "vram/buffer.h"
 #include "vram/foreign.h"
 
 #include <stdlib.h>
@@ -131,6 +132,13 @@ static void expect_texts(const char *document, const vram_oom_report *report) {
     }
 }
 
+static void expect_sum(const vram_oom_report *report) {
+    assert_int_equal(report->reserved_bytes, report->live_bytes - report->asleep_bytes +
+                                                 report->cached_bytes + report->unused_bytes +
+                                                 report->pending_bytes + report->pinned_bytes +
+                                                 report->lost_bytes);
+}
+
 /* The report of a planted exhaustion names its cause first, and its text is the one in the file. */
 static void expect_report(vram_pool *pool, vram_oom_cause cause) {
     char first[64];
@@ -138,6 +146,7 @@ static void expect_report(vram_pool *pool, vram_oom_cause cause) {
     assert_string_equal(vram_oom_cause_name(report.cause), vram_oom_cause_name(cause));
     assert_memory_equal(&report, &last, sizeof report);
     assert_true(vram_status_is_exhausted(report.status));
+    expect_sum(&report);
     const char *text = write_report(&report, VRAM_REPORT_TEXT);
     snprintf(first, sizeof first, "out of memory (%s): ", vram_oom_cause_name(cause));
     assert_int_equal(strncmp(text, first, strlen(first)), 0);
@@ -228,6 +237,32 @@ static void fragmented_without_vmm(void **state) {
     assert_true(report_of(pool).unused_bytes >= 20 * MIB);
     assert_true(report_of(pool).largest_bytes < 20 * MIB);
     (void)take(pool, report_of(pool).largest_bytes, rig.queue); /* as it advises */
+    rig_end_clean(&rig);
+}
+
+/* A limit refuses, because what is free is in pieces: the status names the one, the cause the
+   other, and the text both. */
+static void pieces_below_a_limit(void **state) {
+    enum { COUNT = 32 };
+    struct rig rig = rig_make("sim", "memory=256M,granule=2M");
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = COUNT * MIB};
+    vram_addr addrs[COUNT];
+    (void)state;
+    assert_ok(vram_pool_limits_set(pool, &limits));
+    for (int i = 0; i < COUNT; i++) {
+        addrs[i] = take(pool, MIB, NULL);
+    }
+    refused(pool, 8 * MIB, NULL, VRAM_ERR_LIMIT);
+    assert_null(strstr(vram_error_get()->text, "are free in pieces"));
+    for (int i = 0; i < COUNT; i += 2) {
+        assert_ok(vram_free(addrs[i], NULL));
+    }
+    refused(pool, 8 * MIB, NULL, VRAM_ERR_LIMIT);
+    assert_non_null(strstr(vram_error_get()->text,
+                           "of which 16.00 MiB are free in pieces of at most 1.00 MiB"));
+    assert_int_equal(report_of(pool).cause, VRAM_OOM_FRAGMENTED);
+    assert_int_equal(report_of(pool).status, VRAM_ERR_LIMIT);
     rig_end_clean(&rig);
 }
 
@@ -732,6 +767,93 @@ static void any_text_fits(void **state) {
     assert_true(json_check(document, strlen(document)));
 }
 
+/* What is under blocks and in no part of the pool's memory, or the other way around. */
+enum odd_memory {
+    PINNED_BUFFER,
+    FALLBACK,
+    FREED_FALLBACK,
+    QUARANTINE,
+    ASLEEP,
+    FREED_ASLEEP,
+    SEALED,
+    SEALED_ASLEEP,
+    KEPT_ASLEEP, /* the driver refuses to release it */
+    ODD_MEMORY
+};
+
+static void make_odd(struct rig *rig, vram_pool *pool, enum odd_memory what) {
+    vram_buffer_options pinned = {.size = sizeof pinned, .kind = VRAM_BUFFER_PINNED};
+    vram_sleep_options sleep = {.size = sizeof sleep, .tag = "odd"};
+    vram_limits limits = {.size = sizeof limits, .cpu_fallback = VRAM_SWITCH_ON};
+    vram_buffer *buffer;
+    vram_addr odd[2] = {take_for(pool, 5 * MIB, "odd"), take_for(pool, 7 * MIB, "odd")};
+    switch (what) {
+    case PINNED_BUFFER:
+        assert_ok(vram_buffer_create(pool, 12 * MIB, rig->queue, &pinned, &buffer));
+        break;
+    case FALLBACK:
+    case FREED_FALLBACK:
+        assert_ok(vram_pool_limits_set(pool, &limits));
+        climb_by(pool, "fallback", VRAM_FALLBACK_PINNED);
+        odd[0] = take(pool, 60 * MIB, rig->queue);
+        limits.cpu_fallback = VRAM_SWITCH_OFF;
+        assert_ok(vram_pool_limits_set(pool, &limits));
+        if (what == FREED_FALLBACK) {
+            assert_ok(vram_use(odd[0], rig->queue));
+            assert_ok(vram_queue_fill(rig->queue, odd[1], 7, 1, 4 * KIB));
+            assert_ok(vram_free(odd[0], NULL));
+        }
+        break;
+    case QUARANTINE:
+        /* A quota refuses before the quarantine is looked at. */
+        assert_ok(vram_tag_quota_set(rig->device, "more", MIB, MIB));
+        assert_ok(vram_free(odd[0], rig->queue));
+        assert_true(stats_of(pool).quarantine_bytes >= 5 * MIB);
+        break;
+    case SEALED:
+    case SEALED_ASLEEP:
+        assert_ok(vram_pool_seal(pool, "odd"));
+        assert_ok(vram_free(odd[0], rig->queue));
+        if (what == SEALED) {
+            break;
+        } /* fall through */
+    case ASLEEP:
+    case FREED_ASLEEP:
+    case KEPT_ASLEEP:
+        fault(rig, VRAM_SIM_RELEASE, 2, what == KEPT_ASLEEP, 99);
+        assert_ok(vram_pool_sleep(pool, &sleep));
+        assert_ok(vram_sim_fault_set(rig->context, NULL));
+        assert_true(stats_of(pool).asleep_bytes >= 2 * MIB);
+        if (what != ASLEEP && what != SEALED_ASLEEP) {
+            assert_ok(vram_free(odd[1], rig->queue));
+        }
+        break;
+    case ODD_MEMORY:
+        break;
+    }
+    climb_by(pool, "none", 0);
+}
+
+static void the_parts_are_the_whole(void **state) {
+    (void)state;
+    for (int what = 0; what < ODD_MEMORY; what++) {
+        struct rig rig = rig_make("sim", SIM ",lag=10000");
+        vram_pool *pool = pool_on(rig.device, "model", what == QUARANTINE ? VRAM_POOL_POISON : 0);
+        (void)take_for(pool, 3 * MIB + 512, "weights");
+        make_odd(&rig, pool, (enum odd_memory)what);
+        vram_alloc_options more = {.size = sizeof more, .tag = "more"};
+        vram_addr addr;
+        assert_true(
+            vram_status_is_exhausted(vram_alloc_with(pool, 63 * MIB, rig.queue, &more, &addr)));
+        vram_oom_report report = report_of(pool);
+        assert_int_equal(report.pinned_bytes >= 5 * MIB, what == QUARANTINE || what >= SEALED);
+        expect_sum(&report);
+        assert_true(report.live_bytes >= 3 * MIB && report.live_bytes <= 20 * MIB);
+        assert_int_equal(report.reserved_bytes, stats_of(pool).reserved_bytes);
+        rig_end_clean(&rig);
+    }
+}
+
 /* Names come from programs, and may be anything. */
 static void names_are_made_clean(void **state) {
     (void)state;
@@ -860,7 +982,9 @@ int main(void) {
         TEST(nobody_knows_of_other_processes),
         TEST(there_may_be_none),
         TEST(refusals_end_it),
+        TEST(pieces_below_a_limit),
         TEST(any_text_fits),
+        TEST(the_parts_are_the_whole),
         TEST(names_are_made_clean),
         TEST(threads_have_their_own),
         TEST(nothing_is_needed_for_a_report),

@@ -141,13 +141,23 @@ static int play_name(struct share_world *world, const vram_share_token *token,
     return share_count(world, part.addr, part.bytes, pattern) == part.bytes / 4 ? 0 : 4;
 }
 
-/* Tries to open as another user. */
+/* Tries to open as another user: "b" expects VRAM_ERR_BUSY, "n" goes by the name "shown" and sees
+   no other. */
 static int play_stranger(struct share_world *world, const vram_share_token *token,
                          const char *argument) {
     vram_share *share = NULL;
     vram_share_options options = {.size = sizeof options, .flags = VRAM_SHARE_USER, .user = 0};
     if (setgid(65534) != 0 || setuid(65534) != 0) {
         return 90;
+    }
+    if (argument[0] == 'n') {
+        vram_share_name names[2];
+        uint32_t count = 2;
+        bool found = vram_share_open_name(world->device, "shown", &options, &share) == VRAM_OK;
+        return found && vram_share_list(&options, names, &count) == VRAM_OK && count == 1 &&
+                       strcmp(names[0].name, "shown") == 0
+                   ? 0
+                   : 3;
     }
     vram_status status = vram_share_open(world->device, token, &options, &share);
     return status == VRAM_OK ? 0 : argument[0] == 'b' && status == VRAM_ERR_BUSY ? 1 : 2;
@@ -609,6 +619,15 @@ static void another_user_needs_to_be_named(void **state) {
     assert_ok(vram_share_token_get(named, &token));
     share_spawn(&child, "stranger", &token, "");
     assert_int_equal(share_end(&child), 0);
+    assert_ok(vram_share_publish(share, "hidden", NULL));
+    assert_ok(vram_share_publish(named, "shown", NULL));
+    share_spawn(&child, "stranger", &token, "n");
+    assert_int_equal(share_end(&child), 0);
+    assert_ok(
+        vram_share_export(&addr, 1, NULL, &share)); /* the next version is this user's again */
+    assert_ok(vram_share_publish(share, "shown", NULL));
+    share_spawn(&child, "stranger", &token, "n");
+    assert_int_equal(share_end(&child), 3);
     share_world_close(&world);
 }
 

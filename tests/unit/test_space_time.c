@@ -67,6 +67,33 @@ static void test_other_queue(void **state) {
     assert_false(vr_space_pending(fixture->space, &pending));
 }
 
+static uint64_t pending_holes(struct fixture *fixture) {
+    struct vr_space_stats stats;
+    vr_space_stats_get(fixture->space, &stats);
+    return stats.pending_bytes / 512;
+}
+
+/* After thousands of small frees a request looks at a part of them, and at all when memory is
+   short: others wait for the lock meanwhile. */
+static void test_settles_in_parts(void **state) {
+    enum { COUNT = 3000, PART = 1024 };
+    struct fixture *fixture = *state;
+    struct vr_block *blocks[2 * COUNT];
+    struct vr_stamp after;
+    for (int i = 0; i < 2 * COUNT; i++) {
+        blocks[i] = driver_alloc(&fixture->driver, fixture->space, 512, 1);
+    }
+    for (int i = 0; i < 2 * COUNT; i += 2) {
+        driver_free(fixture->space, blocks[i], 1, 10);
+    }
+    assert_int_equal(pending_holes(fixture), COUNT);
+    fixture->driver.passed[1] = 10;
+    assert_null(held(fixture, 64 * VR_MIB, 2, 0, &after));
+    assert_int_equal(pending_holes(fixture), COUNT - PART);
+    assert_null(held(fixture, 64 * VR_MIB, 2, VR_WANT_AFTER, &after));
+    assert_int_equal(pending_holes(fixture), 0);
+}
+
 /* Another queue's memory, and what to wait for. */
 static void test_after(void **state) {
     struct fixture *fixture = *state;
@@ -408,6 +435,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_same_queue, begin, fixture_end),
         cmocka_unit_test_setup_teardown(test_other_queue, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_settles_in_parts, begin, fixture_end),
         cmocka_unit_test_setup_teardown(test_after, begin, fixture_end),
         cmocka_unit_test_setup_teardown(test_neighbours, begin, fixture_end),
         cmocka_unit_test_setup_teardown(test_chain_of_mergers, begin, fixture_end),

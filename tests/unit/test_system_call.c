@@ -99,7 +99,7 @@ static void text_written(void) {
     uint64_t length;
     int fd;
     (void)vr_os_text_append(path, "one\n", 4);
-    if (vr_os_text_replace(path, "two\n", 4) == VRAM_OK &&
+    if (vr_os_text_replace(path, "two\n", 4, NULL) == VRAM_OK &&
         vr_os_text_read(path, text, sizeof text, &bytes) == VRAM_OK) {
         assert_int_equal(bytes, 4);
         assert_memory_equal(text, "two\n", 4);
@@ -124,19 +124,19 @@ static void names_in_the_way(void **state) {
     snprintf(other, sizeof other, "%s/other", folder);
     assert_ok(vr_os_text_append(other, "kept", 4));
     assert_int_equal(link(other, new), 0); /* has another name */
-    assert_ok(vr_os_text_replace(path, "two", 3));
+    assert_ok(vr_os_text_replace(path, "two", 3, NULL));
     assert_int_equal(symlink(other, new), 0);
-    assert_ok(vr_os_text_replace(path, "three", 5));
+    assert_ok(vr_os_text_replace(path, "three", 5, NULL));
     assert_ok(vr_os_text_read(other, text, sizeof text, &bytes));
     assert_memory_equal(text, "kept", 4);
     assert_int_equal(vr_os_text_read(path, text, 3, &bytes), VRAM_ERR_LIMIT);
     assert_int_equal(mkdir(new, 0700), 0); /* cannot be removed as a file is */
-    assert_int_equal(vr_os_text_replace(path, "four", 4), VRAM_ERR_IO);
+    assert_int_equal(vr_os_text_replace(path, "four", 4, NULL), VRAM_ERR_IO);
     assert_int_equal(rmdir(new), 0);
     char longer[5000];
     memset(longer, 'x', sizeof longer - 1);
     longer[sizeof longer - 1] = 0;
-    assert_int_equal(vr_os_text_replace(longer, "x", 1), VRAM_ERR_LIMIT);
+    assert_int_equal(vr_os_text_replace(longer, "x", 1, NULL), VRAM_ERR_LIMIT);
 }
 
 /* -------------------------------------------------------------------- sockets */

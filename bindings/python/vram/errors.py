@@ -64,7 +64,7 @@ class LimitError(OutOfMemoryError):
 
 
 class FragmentedError(OutOfMemoryError):
-    """Enough memory is free, but not in one piece."""
+    """Memory is free, but no run of addresses is long enough."""
 
 
 class UnsupportedError(Error, NotImplementedError):

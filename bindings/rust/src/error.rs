@@ -82,7 +82,7 @@ errors! {
     DeviceMemory = VRAM_ERR_DEVICE_MEMORY,
     /// A limit set by the user or the system was reached.
     Limit = VRAM_ERR_LIMIT,
-    /// Enough memory is free, but not in one piece.
+    /// Memory is free, but no run of addresses is long enough.
     Fragmented = VRAM_ERR_FRAGMENTED,
     /// The device or backend cannot do this.
     Unsupported = VRAM_ERR_UNSUPPORTED,

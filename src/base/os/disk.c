@@ -325,7 +325,14 @@ static int open_replacement(const char *path, int *error) {
     return -1;
 }
 
-vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes) {
+/* A file that was taken over may have had another reader: the mode ends an access list. */
+static int readers_set(int fd, const uint32_t *reader) {
+    int error = replace_step(fchmod(fd, PRIVATE_MODE));
+    return error || !reader ? error : vr_os_file_show(fd, *reader);
+}
+
+vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes,
+                               const uint32_t *reader) {
     VR_UNCANCELLED;
     char replacement[PATH_CAPACITY];
     int length = snprintf(replacement, sizeof replacement, "%s.new", path);
@@ -338,6 +345,7 @@ vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes)
         return vr_os_error_as(error == EBUSY ? VRAM_ERR_BUSY : VRAM_ERR_IO, error, "open", 0);
     }
     error = replace_step(ftruncate(fd, 0));
+    error = error ? error : readers_set(fd, reader);
     error = error ? error : write_text(fd, text, bytes);
     error = error ? error : replace_step(fsync(fd));
     error = error ? error : replace_step(rename(replacement, path));
@@ -346,7 +354,8 @@ vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes)
     }
     (void)flock(fd, LOCK_UN); /* a child forked meanwhile has the file open too */
     (void)close(fd);
-    return error ? vr_os_error_as(VRAM_ERR_IO, error, "rename", bytes) : VRAM_OK;
+    vram_status refused = error == ENOTSUP ? VRAM_ERR_UNSUPPORTED : VRAM_ERR_IO;
+    return error ? vr_os_error_as(refused, error, "rename", bytes) : VRAM_OK;
 }
 
 vram_status vr_os_text_read(const char *path, char *text, size_t capacity, size_t *bytes) {

@@ -135,8 +135,11 @@ vram_status vr_os_text_read(const char *path, char *text, size_t capacity, size_
    path.new that a process left behind when it ended is taken over. On a file system without locks
    two writers at once may leave a mixture, which a checksum in the text detects. Creates missing
    folders, for this user only. Never blocks. VRAM_ERR_IO, VRAM_ERR_BUSY if another process is
-   writing it, VRAM_ERR_LIMIT for a path that is too long. */
-vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes);
+   writing it, VRAM_ERR_LIMIT for a path that is too long. Only this user can read the file, and
+   `*reader` (NULL: nobody else), which is VRAM_ERR_UNSUPPORTED on file systems without access
+   lists. */
+vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes,
+                               const uint32_t *reader);
 
 /* ------------------------------------------------------------------- events */
 

@@ -49,6 +49,9 @@ int vr_os_event_pair(int fds[2]);
    another user the path may have become a link. Returns an errno, ENOTSOCK for another file. */
 int vr_os_socket_mode(const char *path, uint32_t mode);
 
+/* Lets one more user read a file of this user: by an access list. Returns an errno. */
+int vr_os_file_show(int fd, uint32_t user);
+
 /* Names the calling thread. */
 void vr_os_thread_name(const char *name);
 

@@ -83,6 +83,7 @@ struct vr_cache {
     uint32_t skip_next;   /* skip_large after the next drain; 0: VR_SKIP_LEAST */
     uint64_t large_bytes; /* of large blocks in exact bins, charged to pool->large_left */
     struct vr_cache_counts counts;
+    uint64_t emptied_at;    /* vr_cache_puts when its bins were last emptied */
     int64_t high_bytes;     /* highest counts.requested since the last report to the pool */
     int64_t reported_bytes; /* counts.requested at that report */
     struct vr_bin small[VR_SMALL_UNITS + 1];
@@ -226,6 +227,12 @@ static inline uint32_t vr_cache_spill(struct vr_cache *cache, struct vr_block *b
     bin->blocks[kept] = block;
     bin->count = kept + 1;
     return count;
+}
+
+/* Rises whenever a block may have entered a bin: a free keeps one, or a request that no bin served
+   brings more. The thread is kept out, or inside. */
+static inline uint64_t vr_cache_puts(const struct vr_cache *cache) {
+    return vr_load(&cache->counts.frees, VR_RELAXED) + vr_load(&cache->counts.uncached, VR_RELAXED);
 }
 
 /* Creates a cache and adds it to the thread's table. Not inside enter. NULL with the error set. */

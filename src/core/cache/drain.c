@@ -15,6 +15,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "core/limit/tag.h"
+#include "core/space/span.h"
 
 #include <assert.h>
 
@@ -31,8 +33,9 @@ static void drop_use(struct vr_block *block) {
     vr_block_note_held(block);
 }
 
-/* Uses that are left here were added during the free, which is too late; they are dropped. */
-void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp) {
+/* A block leaves the pool's books. Uses that are left here were added during the free, which is too
+   late, or while it was asleep, when no work used it; they are dropped. */
+static void leave_books(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp) {
     assert(vr_block_is_cached(block)); /* the caller owns it: block.h (1) */
     assert(!vr_block_stays(block) && !block->stateless);
     while (block->uses) {
@@ -43,6 +46,10 @@ void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_qu
     vr_pool_in(pool, block);
     vr_block_table_remove(&pool->table, block);
     vr_store(&block->state, VR_BLOCK_FREE, VR_RELAXED);
+}
+
+void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp) {
+    leave_books(pool, block, stamp);
     if (vr_block_is_other(block)) {
         vr_fallback_freed(pool, block);
         return;
@@ -94,6 +101,35 @@ void vr_pool_settle(struct vr_pool *pool) {
             vr_pool_to_space(pool, block, block->freed);
         }
     }
+}
+
+/* Whether the block can become claims over memory that sleeps. */
+static bool can_hide(const struct vr_block *block, const char *tag) {
+    const char *name = vr_tag_name(vr_load(&block->tag, VR_RELAXED));
+    return block->asleep && !block->pins && !block->growing && !block->stateless &&
+           (!tag || vr_sleep_tag_covers(tag, name));
+}
+
+vram_status vr_pool_free_asleep(struct vr_pool *pool, const char *tag, bool *any) {
+    assert(vr_pool_is_locked(pool));
+    for (struct vr_block **at = &pool->deferred; *at;) {
+        struct vr_block *block = *at;
+        struct vr_space *space = pool->spaces[block->part];
+        if (!can_hide(block, tag)) {
+            at = &block->next;
+            continue;
+        }
+        if (vr_span_stock(space, vr_sleep_pieces(space, block)) != VRAM_OK) {
+            return VRAM_ERR_HOST_MEMORY;
+        }
+        *at = block->next;
+        block->asleep = block->sealed = false;
+        vr_block_note_held(block);
+        leave_books(pool, block, block->freed);
+        vr_sleep_hide_block(space, block);
+        *any = true;
+    }
+    return VRAM_OK;
 }
 
 bool vr_pool_deferred(struct vr_pool *pool, struct vr_queue_stamp *stamp) {
@@ -342,13 +378,20 @@ void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue) {
 
 /* ----------------------------------------------------------------- draining */
 
-/* Empties a cache into the space; returns the bytes. Its thread is kept out. */
+/* Empties a cache into the space; returns the bytes. Its thread is kept out. The bins of a cache
+   are 28 KiB: those of one that nothing has entered since the last time are not looked at. */
 static uint64_t drain_cache(struct vr_cache *cache) {
     struct vr_pool *pool = cache->pool;
     vr_pool_report_cache(cache);
     cache->depth = vr_load(&pool->caps.small_blocks, VR_RELAXED);
     struct vr_block *blocks[BATCH];
     uint32_t count;
+    uint64_t puts = vr_cache_puts(cache);
+    if (puts == cache->emptied_at) {
+        assert(vr_cache_bytes(cache) == 0);
+        return 0;
+    }
+    cache->emptied_at = puts;
     vr_mutex_lock(&pool->lock);
     uint64_t before = pool->out_bytes;
     struct vr_queue_stamp stamp = vr_queue_state_stamp(&pool->queue_states, cache->queue);

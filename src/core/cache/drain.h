@@ -100,6 +100,10 @@ void vr_pool_thread_ended(struct vr_thread_state *thread);
 /* Returns the blocks in `deferred` that no longer wait to the space. Under the lock. */
 void vr_pool_settle(struct vr_pool *pool);
 
+/* Makes claims (sleep.h (7)) of the blocks of the tag (NULL: all) in `deferred` that are asleep.
+   *any: there was one. Fails only with VRAM_ERR_HOST_MEMORY. Under the lock. */
+vram_status vr_pool_free_asleep(struct vr_pool *pool, const char *tag, bool *any);
+
 /* Work that a block in `deferred` waits for; false: none. Under the lock. */
 bool vr_pool_deferred(struct vr_pool *pool, struct vr_queue_stamp *stamp);
 

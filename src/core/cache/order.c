@@ -8,7 +8,9 @@
  *      the pool first saw them.
  *  (3) A block that several queues have used is free in stream order of the queue it was freed on;
  *      that queue waits for the others on the device.
- *  (4) A trim waits for all work, so that what it releases does not depend on progress.
+ *  (4) A trim waits for all work, so that what it releases does not depend on progress. It leaves
+ *      alone what was freed in a captured region, whose graphs may run at any time until it ends:
+ *      begin and end are calls of the program too, so (1) holds.
  *
  * Pools with safety modes use vr_pool_join_block, in the same way.
  */
@@ -41,7 +43,7 @@ static vram_status finish_next(struct vr_pool *pool, struct vr_queue_id *last, u
             vr_pool_forget_queue_state(pool, queue_state);
         }
         vr_mutex_unlock(&pool->lock);
-        if (done) {
+        if (done || vr_pool_is_region(stamp.queue)) {
             *last = stamp.queue;
             return VRAM_OK;
         }

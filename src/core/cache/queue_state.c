@@ -27,8 +27,12 @@ vram_status vr_queue_state_ensure(struct vr_queue_states *queue_states,
     queue_state->queue = queue;
     queue_state->number.number = queue_states->created_count++ + 2;
     vr_handle_ref(id.handle);
-    queue_state->next = *vr_queue_state_bucket(queue_states, id);
-    *vr_queue_state_bucket(queue_states, id) = queue_state;
+    struct vr_queue_state **at = vr_queue_state_bucket(queue_states, id);
+    while (*at && (*at)->id.handle < id.handle) {
+        at = &(*at)->next;
+    }
+    queue_state->next = *at;
+    *at = queue_state;
     return VRAM_OK;
 }
 
@@ -82,24 +86,34 @@ void vr_queue_state_free(struct vr_queue_state *queue_state) {
     }
 }
 
+/* The first queue state in the buckets from `at` on. */
+static struct vr_queue_state *first_from(struct vr_queue_states *queue_states,
+                                         struct vr_queue_state **at) {
+    struct vr_queue_state **end = queue_states->buckets + VR_QUEUE_STATE_BUCKETS;
+    while (at < end && !*at) {
+        at++;
+    }
+    return at < end ? *at : NULL;
+}
+
+/* vr_queue_state_next, of one that is there. */
+static struct vr_queue_state *state_after(struct vr_queue_states *queue_states,
+                                          const struct vr_queue_state *queue_state) {
+    return queue_state->next
+               ? queue_state->next
+               : first_from(queue_states, vr_queue_state_bucket(queue_states, queue_state->id) + 1);
+}
+
 struct vr_queue_state *vr_queue_state_next(struct vr_queue_states *queue_states,
                                            struct vr_queue_id last) {
-    struct vr_queue_state **from =
-        last.handle ? vr_queue_state_bucket(queue_states, last) : queue_states->buckets;
-    for (struct vr_queue_state **at = from; at < queue_states->buckets + VR_QUEUE_STATE_BUCKETS;
-         at++) {
-        struct vr_queue_state *best = NULL;
-        for (struct vr_queue_state *queue_state = *at; queue_state;
-             queue_state = queue_state->next) {
-            bool behind = at != from || queue_state->id.handle > last.handle;
-            best =
-                behind && (!best || queue_state->id.handle < best->id.handle) ? queue_state : best;
-        }
-        if (best) {
-            return best;
-        }
+    struct vr_queue_state **from = vr_queue_state_bucket(queue_states, last), *queue_state = *from;
+    if (!last.handle) {
+        return first_from(queue_states, queue_states->buckets);
     }
-    return NULL;
+    while (queue_state && queue_state->id.handle <= last.handle) {
+        queue_state = queue_state->next;
+    }
+    return queue_state ? queue_state : first_from(queue_states, from + 1);
 }
 
 /* The newest stamp of a queue state; NULL: none. */
@@ -113,7 +127,7 @@ struct vr_queue_stamp vr_queue_state_unmarked(struct vr_queue_states *queue_stat
     struct vr_queue_state *queue_state = vr_queue_state_next(queue_states, last);
     while (queue_state &&
            queue_state->stamped <= vr_load(&queue_state->queue->issued, VR_RELAXED)) {
-        queue_state = vr_queue_state_next(queue_states, queue_state->id);
+        queue_state = state_after(queue_states, queue_state);
     }
     return stamp_of(queue_state);
 }
@@ -123,7 +137,7 @@ struct vr_queue_stamp vr_queue_state_unpassed(struct vr_queue_states *queue_stat
     struct vr_queue_state *queue_state = vr_queue_state_next(queue_states, last);
     while (queue_state && (vr_load(&queue_state->queue->finished, VR_ACQUIRE) ||
                            vr_queue_passed(queue_state->queue, queue_state->stamped))) {
-        queue_state = vr_queue_state_next(queue_states, queue_state->id);
+        queue_state = state_after(queue_states, queue_state);
     }
     return stamp_of(queue_state);
 }

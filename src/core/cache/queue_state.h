@@ -30,7 +30,7 @@ struct vr_queue_state_id {
 };
 
 struct vr_queue_state {
-    struct vr_queue_state *next; /* in its bucket */
+    struct vr_queue_state *next; /* in its bucket, by handle */
     struct vr_queue_id id;
     struct vr_queue_object *queue; /* referenced */
     uint64_t stamped;              /* highest value of a stamp given out for it */

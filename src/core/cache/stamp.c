@@ -92,6 +92,16 @@ vram_status vr_pool_await(struct vr_queue_stamp stamp, uint64_t timeout) {
     return status;
 }
 
+bool vr_pool_is_region(struct vr_queue_id id) {
+    struct vr_queue_object *queue =
+        id.handle ? vr_handle_pin(VR_KIND_QUEUE, vr_queue_id_handle(id)) : NULL;
+    bool region = queue && vr_load(&queue->captured, VR_ACQUIRE);
+    if (queue) {
+        vr_leave(queue);
+    }
+    return region;
+}
+
 /* Marks all queues with unmarked stamps, or with `ask` only polls whether they are idle. */
 static void mark_all(struct vr_pool *pool, bool ask) {
     struct vr_queue_stamp stamp = {{0}, 0};

@@ -31,6 +31,10 @@ uint64_t vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ou
    VRAM_ERR_NOT_READY if it is not marked, or an error that prevents the wait. No lock held. */
 vram_status vr_pool_await(struct vr_queue_stamp stamp, uint64_t timeout);
 
+/* Whether it is the queue of a captured region that has not ended: its stamps do not pass before
+   that, so nobody waits for them. No lock held. */
+bool vr_pool_is_region(struct vr_queue_id id);
+
 /* Updates which stamps have passed, without waiting: marks queues whose newest stamps are not
    marked, then polls each pending queue once. `idle`: first finds queues that are idle, because a
    mark would keep them busy for a moment. False if nothing is pending or no queue could be polled.

@@ -16,7 +16,9 @@ vram_status vr_pool_enter_at(vram_addr addr, struct vr_pool **pool) {
     vram_status status =
         handle ? vr_enter(VR_KIND_POOL, (void *)(uintptr_t)handle, &entered) : VRAM_ERR_STALE;
     if (status == VRAM_ERR_STALE) {
-        return vr_fail(VRAM_ERR_INVALID, "no pool has memory at 0x%llx", (unsigned long long)addr);
+        return vr_fail(VRAM_ERR_INVALID,
+                       "no pool has memory at 0x%llx: it was freed already, or never a pool's",
+                       (unsigned long long)addr);
     }
     if (status == VRAM_OK) {
         *pool = entered;
@@ -30,16 +32,32 @@ vram_status vr_pool_enter_block(vram_addr addr, vram_queue *queue_handle, struct
     return status == VRAM_OK ? vr_pool_enter_queue(*pool, queue_handle, queue) : status;
 }
 
-static vram_status no_block(vram_addr addr) {
-    return vr_fail(VRAM_ERR_INVALID, "0x%llx is not the start of a live block",
-                   (unsigned long long)addr);
+static vram_status block_refuse(const struct vr_block *block, vram_addr addr) {
+    uint32_t state = block ? vr_load(&block->state, VR_RELAXED) & VR_BLOCK_STATES : VR_BLOCK_FREE;
+    if (state == VR_BLOCK_OWNED) {
+        return vr_fail(
+            VRAM_ERR_INVALID,
+            "the block at 0x%llx belongs to a buffer, a scope or a batch, which alone frees it",
+            (unsigned long long)addr);
+    }
+    return vr_fail(VRAM_ERR_INVALID, "0x%llx is not the start of a live block: it %s",
+                   (unsigned long long)addr,
+                   state == VR_BLOCK_CACHED ? "was freed already"
+                                            : "was freed already, or lies inside one");
+}
+
+vram_status vr_pool_no_block(struct vr_pool *pool, vram_addr addr) {
+    vr_mutex_lock(&pool->lock);
+    vram_status status = block_refuse(vr_guard_find(pool, addr), addr);
+    vr_mutex_unlock(&pool->lock);
+    return status;
 }
 
 struct vr_block *vr_pool_live_block(struct vr_pool *pool, vram_addr addr) {
     assert(vr_pool_is_locked(pool));
     struct vr_block *block = vr_guard_find(pool, addr);
     if (!block || !vr_block_is_live(block)) {
-        no_block(addr);
+        (void)block_refuse(block, addr);
         return NULL;
     }
     return block;
@@ -151,7 +169,7 @@ vram_status vr_block_info_get(vram_addr addr, vram_block_info *info) {
     full.kind = vr_address_find(addr, &place) ? place.kind : VRAM_MEMORY_DEVICE;
     status = look_up(pool, addr, &full, &front)
                  ? vr_info_give(info, &full, sizeof full, sizeof full)
-                 : no_block(addr);
+                 : vr_pool_no_block(pool, addr);
     vr_leave(pool);
     return status;
 }

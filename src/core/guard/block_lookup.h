@@ -19,6 +19,9 @@ vram_status vr_pool_enter_at(vram_addr addr, struct vr_pool **pool);
 vram_status vr_pool_enter_block(vram_addr addr, vram_queue *queue_handle, struct vr_pool **pool,
                                 struct vr_queue_object **queue);
 
+/* Records why no live block of the program starts at `addr`: VRAM_ERR_INVALID. No lock held. */
+vram_status vr_pool_no_block(struct vr_pool *pool, vram_addr addr);
+
 /* The live block that starts at `addr`; NULL with the error set. Under the lock. */
 struct vr_block *vr_pool_live_block(struct vr_pool *pool, vram_addr addr);
 

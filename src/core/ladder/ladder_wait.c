@@ -39,7 +39,7 @@ static uint64_t slice_of(uint32_t round) {
 
 /* Finds the oldest work that still holds memory, in either space or in blocks that wait for several
    queues. */
-static bool find_pending(struct vr_ladder_run *run, struct vr_queue_stamp *stamp) {
+static bool find_oldest(struct vr_ladder_run *run, struct vr_queue_stamp *stamp) {
     struct vr_pool *pool = run->pool;
     struct vr_space *small = pool->spaces[VR_PART_SMALL], *large = pool->spaces[VR_PART_LARGE];
     struct vr_space *space = vr_request_space(pool, run->request);
@@ -53,6 +53,20 @@ static bool find_pending(struct vr_ladder_run *run, struct vr_queue_stamp *stamp
         pending = vr_pool_deferred(pool, stamp);
     }
     vr_mutex_unlock(&pool->lock);
+    return pending;
+}
+
+/* The same, or that of another queue if it is a captured region's, for which nobody waits. */
+static bool find_pending(struct vr_ladder_run *run, struct vr_queue_stamp *stamp) {
+    struct vr_pool *pool = run->pool;
+    bool pending = find_oldest(run, stamp);
+    for (struct vr_queue_id last = VR_NO_QUEUE; pending && vr_pool_is_region(stamp->queue);
+         last = stamp->queue) {
+        vr_mutex_lock(&pool->lock);
+        *stamp = vr_queue_state_unpassed(&pool->queue_states, last);
+        vr_mutex_unlock(&pool->lock);
+        pending = stamp->queue.handle != 0;
+    }
     return pending;
 }
 

@@ -130,12 +130,20 @@ static void read_space(struct vram_oom_report *report, struct vr_pool *pool, str
 }
 
 /* Adds blocks that wait for other queues than the one they were freed on, or for an unpin or
-   unseal. A block freed while asleep has no memory. Under the lock. */
+   unseal; blocks of other memory are not in the sum. A block freed while asleep has memory where
+   its pieces were not released. After read_asleep; under the lock. */
 static void read_deferred(struct vram_oom_report *report, struct vr_pool *pool) {
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
         uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
+        if (vr_block_is_other(block)) {
+            report->fallback_bytes -= vr_smaller(bytes, report->fallback_bytes);
+            continue;
+        }
         if (block->asleep || block->sealed || block->pins) {
-            report->pinned_bytes += block->asleep ? 0 : bytes;
+            uint64_t asleep =
+                block->asleep ? vr_sleep_released_bytes(pool->spaces[block->part], block) : 0;
+            report->asleep_bytes -= asleep;
+            report->pinned_bytes += bytes - asleep;
             continue;
         }
         bool foreign = !block->stateless && block->before.queue.handle;
@@ -145,8 +153,17 @@ static void read_deferred(struct vram_oom_report *report, struct vr_pool *pool) 
         report->pending_bytes += bytes;
         add_queue(report, queue, bytes);
     }
+}
+
+/* What pieces that are asleep or sealed have under blocks and under holes. Under the lock. */
+static void read_asleep(struct vram_oom_report *report, const struct vr_pool *pool) {
+    for (const struct vr_sleep_state *at = pool->sleep.sleep_states; at; at = at->next) {
+        uint64_t hidden = at->hidden_bytes + (at->piece->seal ? at->piece->seal->hidden_bytes : 0);
+        report->asleep_bytes += at->piece->released ? at->piece->bytes - hidden : 0;
+        report->pinned_bytes += at->piece->released ? 0 : at->hidden_bytes;
+    }
     for (const struct vr_sleep_state *seal = pool->sleep.seals; seal; seal = seal->next) {
-        report->pinned_bytes += seal->piece->sleep_state ? 0 : seal->hidden_bytes;
+        report->pinned_bytes += seal->piece->released ? 0 : seal->hidden_bytes;
     }
 }
 
@@ -165,20 +182,22 @@ static void read_pool(struct vram_oom_report *report, struct vr_pool *pool, uint
     const struct vr_space *own = pool->spaces[vr_part_of(bytes)];
     vr_stats_of_pool(pool, &stats);
     report->cached_bytes = stats.cached_bytes;
-    report->live_bytes = stats.allocated_bytes;
+    report->fallback_bytes = stats.fallback_bytes + stats.other_bytes;
+    report->pinned_bytes = stats.quarantine_bytes;
     report->rounding_bytes = stats.allocated_bytes > stats.requested_bytes
                                  ? stats.allocated_bytes - stats.requested_bytes
                                  : 0;
-    report->asleep_bytes = stats.asleep_bytes;
     report->shared_bytes = stats.shared_bytes;
-    report->fallback_bytes = vr_load(&pool->counters.fallback_bytes, VR_RELAXED);
     vr_mutex_lock(&pool->lock);
     for (int part = 0; part < VR_PART_COUNT; part++) {
         read_space(report, pool, pool->spaces[part], pool->spaces[part] != own);
     }
+    read_asleep(report, pool);
     read_deferred(report, pool);
     read_readers(report, pool);
     vr_mutex_unlock(&pool->lock);
+    report->live_bytes =
+        stats.allocated_bytes - vr_smaller(report->fallback_bytes, stats.allocated_bytes);
 }
 
 /* ---------------------------------------------------------------- other pools */

@@ -26,7 +26,9 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "base/size_text.h"
 #include "base/status.h"
+#include "base/text.h"
 
 #include <assert.h>
 
@@ -277,7 +279,28 @@ static vram_status refine_status(const struct vr_pool *pool, const struct vr_req
     return too_large ? VRAM_ERR_DEVICE_MEMORY : status;
 }
 
-static vram_status explain_failure(const struct vr_pool *pool, const struct vr_request *request,
+/* Adds to why a limit refused the request that the pool has as much, but in smaller pieces. The
+   status stays: who refused is the status, what did not help is the report's cause. */
+static void explain_pieces(struct vr_pool *pool, uint64_t bytes, char *why, size_t why_bytes) {
+    uint64_t unused = 0, largest = 0;
+    char all[VRAM_SIZE_TEXT_MAX], most[VRAM_SIZE_TEXT_MAX];
+    vr_mutex_lock(&pool->lock);
+    for (int part = 0; part < VR_PART_COUNT; part++) {
+        struct vr_space_stats stats;
+        vr_space_stats_get(pool->spaces[part], &stats);
+        unused += stats.hole_bytes + stats.spare_bytes;
+        largest = vr_larger(largest, stats.largest_hole_bytes);
+    }
+    vr_mutex_unlock(&pool->lock);
+    if (unused >= bytes && largest < bytes) {
+        size_t used = strlen(why);
+        vr_text_format(why + used, why_bytes - used,
+                       ", of which %s are free in pieces of at most %s",
+                       vr_size_format(unused, all), vr_size_format(largest, most));
+    }
+}
+
+static vram_status explain_failure(struct vr_pool *pool, const struct vr_request *request,
                                    vram_status status) {
     VR_OPERATION("vram_alloc");
     if (vr_error_get()->status == status) {
@@ -293,6 +316,7 @@ static vram_status explain_failure(const struct vr_pool *pool, const struct vr_r
     if (status == VRAM_ERR_LIMIT) {
         char why[VRAM_ERROR_TEXT_MAX];
         vr_limit_explain(pool, request->bytes, why, sizeof why);
+        explain_pieces(pool, request->bytes, why, sizeof why);
         return vr_fail(status, "pool \"%s\": %s", pool->name, why);
     }
     if (status == VRAM_ERR_FRAGMENTED && pool->range) {

@@ -537,8 +537,7 @@ static vram_status free_entered(struct vr_pool *pool, struct vr_queue_object *qu
     bool ours = block && block_claim(block, pool->object.handle, addr - vr_guard_front(block));
     vr_mutex_unlock(&pool->lock);
     if (!ours) {
-        return vr_fail(VRAM_ERR_INVALID, "0x%llx is not the start of a live block",
-                       (unsigned long long)addr);
+        return vr_pool_no_block(pool, addr);
     }
     bool damaged = vr_load(&pool->guard.modes, VR_RELAXED)
                        ? return_guarded(pool, queue, block)

@@ -266,20 +266,21 @@ static bool pool_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t byt
     return found;
 }
 
-static bool pool_sealed(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
+static bool pool_rests(struct vr_watcher *watcher, enum vr_rest how, vram_addr addr,
+                       uint64_t bytes) {
     struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
     vr_mutex_lock(&pool->lock);
-    bool sealed = vr_sleep_is_sealed(pool->spaces[VR_PART_SMALL], addr, bytes) ||
-                  vr_sleep_is_sealed(pool->spaces[VR_PART_LARGE], addr, bytes);
+    bool rests = vr_sleep_rests(pool->spaces[VR_PART_SMALL], how, addr, bytes) ||
+                 vr_sleep_rests(pool->spaces[VR_PART_LARGE], how, addr, bytes);
     vr_mutex_unlock(&pool->lock);
-    return sealed;
+    return rests;
 }
 
 void vr_pool_end_init(struct vr_pool *pool) {
     pool->watcher.queue_ended = queue_ended;
     pool->watcher.closing = device_closing;
     pool->watcher.covers = pool_covers;
-    pool->watcher.sealed = pool_sealed;
+    pool->watcher.rests = pool_rests;
     vr_list_init(&pool->children);
     vr_store(&pool->owned, true, VR_RELAXED);
 }

@@ -98,9 +98,10 @@ static vram_status change_pins(struct vr_pool *pool, vram_addr addr, bool add) {
     if (asleep) {
         vr_fail(status, "the block at 0x%llx is asleep; call vram_pool_wake first",
                 (unsigned long long)addr);
+    } else if (status != VRAM_OK && add) {
+        status = vr_pool_no_block(pool, addr);
     } else if (status != VRAM_OK) {
-        vr_fail(status, "0x%llx is not the start of a %s block", (unsigned long long)addr,
-                add ? "live" : "pinned");
+        vr_fail(status, "0x%llx is not the start of a pinned block", (unsigned long long)addr);
     }
     return status;
 }

@@ -342,9 +342,7 @@ static vram_status resize_begin(struct resizing *job, bool *grows) {
         block_release(job);
     }
     vr_mutex_unlock(&pool->lock);
-    return ours ? status
-                : vr_fail(status, "0x%llx is not the start of a live block",
-                          (unsigned long long)job->addr);
+    return ours ? status : vr_pool_no_block(pool, job->addr);
 }
 
 static vram_status resize_block(struct resizing *job) {

@@ -12,7 +12,8 @@
  *
  *  (1) A piece with a sleep state does not count as memory: vr_space_covers returns false for it.
  *  (2) A block over such a piece is `asleep`: if it is freed, it waits in `deferred` until all of
- *      its pieces are awake. It is in no thread cache and not in the central cache.
+ *      its pieces are awake, or until the next wake begins, which makes claims of it (7). It is in
+ *      no thread cache and not in the central cache.
  *  (3) One thread at a time changes sleep states: the one that set `changing`. It makes its driver
  *      calls without the lock.
  *  (4) Whatever fails, each piece is awake with its contents, or has a sleep state that records
@@ -24,11 +25,14 @@
  *      contents: its `store` is NULL.
  *  (6) A piece under an exported block stays awake: other processes have it mapped. Sleep keeps
  *      such pieces, with whatever else lies on them, and takes the others. Other pins refuse it.
+ *  (7) A wake asks for the memory of live blocks alone: a released piece under none ends where it
+ *      is, and its addresses become a void.
  */
 #ifndef VR_SLEEP_H
 #define VR_SLEEP_H
 
 #include "core/space/space.h"
+#include "device/objects.h"
 #include "vram/pool.h"
 
 struct vr_sleep_state {
@@ -75,9 +79,21 @@ vram_status vr_sleep_pick(struct vr_space *space, const char *tag, bool seal,
    has changed. */
 vram_status vr_sleep_pick_rebuilds(struct vr_space *space, struct vr_sleep_state **sleep_states);
 
-/* Marks as `changing` the sleep states of the space under blocks of the tag (NULL: all). Returns
-   the bytes to be created again for them. */
-uint64_t vr_sleep_mark(struct vr_space *space, const char *tag);
+/* The next two keep (7). Makes claims of an owned block that is asleep, and holes of what lies on
+   memory that is neither asleep nor sealed. Needs as many records as vr_sleep_pieces says. */
+uint32_t vr_sleep_pieces(const struct vr_space *space, const struct vr_block *block);
+void vr_sleep_hide_block(struct vr_space *space, struct vr_block *block);
+
+/* The bytes of the block whose memory was released. */
+uint64_t vr_sleep_released_bytes(const struct vr_space *space, const struct vr_block *block);
+
+/* Moves the sleep states and seals of released pieces under no block to *ended, for the caller to
+   free; the pieces end. */
+void vr_sleep_drop_unused(struct vr_space *space, struct vr_sleep *sleep,
+                          struct vr_sleep_state **ended);
+
+/* Marks as `changing` the sleep states of the space under blocks of the tag (NULL: all). */
+void vr_sleep_mark(struct vr_space *space, const char *tag);
 
 /* Of states that are changing, by address: joins pieces that are released and adjacent, because a
    driver takes its time for each piece, not for each byte. Those are sealed pieces under blocks of
@@ -91,8 +107,8 @@ void vr_sleep_mark_seals(struct vr_space *space, const char *tag);
 /* Updates whether the blocks of the space are asleep and sealed. */
 void vr_sleep_note_blocks(struct vr_space *space);
 
-/* Whether a piece under [addr, addr + bytes) is sealed. */
-bool vr_sleep_is_sealed(const struct vr_space *space, uint64_t addr, uint64_t bytes);
+/* Whether a piece under [addr, addr + bytes) is sealed, or asleep. */
+bool vr_sleep_rests(const struct vr_space *space, enum vr_rest how, uint64_t addr, uint64_t bytes);
 
 /* Ends the sleep states that are changing and whose pieces exist and are mapped: their blocks and
    holes are as before, except for what is sealed: (5). Moves them from *sleep_states to *ended, for
@@ -124,14 +140,19 @@ struct vr_sleep_change {
     vram_sleep_contents contents;
     struct vr_sleep_state **sleep_states; /* those that are changing, by address */
     uint32_t count;
-    uint64_t bytes;    /* of their pieces */
-    uint64_t deadline; /* of all but waking and unsealing */
+    uint64_t bytes;               /* of their pieces */
+    uint64_t deadline;            /* of all but waking and unsealing */
+    struct vr_sleep_state *ended; /* by (7) */
     bool woken; /* a wake that succeeded: a pool without blocks has nothing else that says so */
 };
 
+/* Frees states that ended, and their host memory. Not under the lock. */
+void vr_sleep_states_free(struct vr_pool *pool, struct vr_sleep_state *first);
 /* To be called after a change of pool->sleep: updates whether threads may cache blocks, and whether
    addresses must be checked before use. Under the lock. */
 void vr_sleep_note(struct vr_pool *pool);
+/* Counts what is asleep and sealed. Under the lock. */
+void vr_sleep_note_bytes(struct vr_pool *pool);
 /* Lists the sleep states that are changing. Under the lock. */
 vram_status vr_sleep_change_gather(struct vr_sleep_change *change);
 /* Changes go part by part: the end of the part of the states that begins at `first`. */

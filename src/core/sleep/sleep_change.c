@@ -72,7 +72,6 @@ void vr_sleep_note(struct vr_pool *pool) {
 
 /* Moves sleep states that are seals, having become that or still being it, to the pool's list. */
 static void keep_seals(struct vr_pool *pool, struct vr_sleep_state **ended) {
-    uint64_t sealed = 0;
     for (struct vr_sleep_state **at = ended; *at;) {
         struct vr_sleep_state *seal = *at;
         if (seal->piece->seal == seal) {
@@ -84,30 +83,37 @@ static void keep_seals(struct vr_pool *pool, struct vr_sleep_state **ended) {
             at = &seal->next;
         }
     }
-    for (struct vr_sleep_state *seal = pool->sleep.seals; seal; seal = seal->next) {
-        sealed += seal->piece->bytes;
+}
+
+static uint64_t bytes_of_pieces(const struct vr_sleep_state *first) {
+    uint64_t bytes = 0;
+    for (; first; first = first->next) {
+        bytes += first->piece->bytes;
     }
-    vr_store(&pool->counters.sealed_bytes, sealed, VR_RELAXED);
+    return bytes;
+}
+
+void vr_sleep_note_bytes(struct vr_pool *pool) {
+    vr_store(&pool->counters.asleep_bytes, bytes_of_pieces(pool->sleep.sleep_states), VR_RELAXED);
+    vr_store(&pool->counters.sealed_bytes, bytes_of_pieces(pool->sleep.seals), VR_RELAXED);
 }
 
 /* Ends the sleep states of pieces that are awake again; the caller frees them. Under the lock. */
 static struct vr_sleep_state *end_awake_states(struct vr_pool *pool) {
     struct vr_sleep_state *ended = NULL;
-    uint64_t asleep = 0;
     for (int part = 0; part < VR_PART_COUNT; part++) {
         vr_sleep_end(pool->spaces[part], &pool->sleep.sleep_states, &ended);
     }
     for (struct vr_sleep_state *sleep_state = pool->sleep.sleep_states; sleep_state;
          sleep_state = sleep_state->next) {
         sleep_state->changing = false;
-        asleep += sleep_state->piece->bytes;
     }
-    vr_store(&pool->counters.asleep_bytes, asleep, VR_RELAXED);
     keep_seals(pool, &ended);
+    vr_sleep_note_bytes(pool);
     return ended;
 }
 
-static void free_states(struct vr_pool *pool, struct vr_sleep_state *first) {
+void vr_sleep_states_free(struct vr_pool *pool, struct vr_sleep_state *first) {
     struct vr_sleep_state *next;
     for (struct vr_sleep_state *at = first; at; at = at->next) {
         vr_sleep_state_wake_host(pool, at);
@@ -138,7 +144,8 @@ void vr_sleep_change_end(struct vr_sleep_change *change, bool whole) {
     vr_sleep_note(pool);
     vr_pool_note_peak(pool);
     vr_mutex_unlock(&pool->lock);
-    free_states(pool, ended);
+    vr_sleep_states_free(pool, ended);
+    vr_sleep_states_free(pool, change->ended);
     vr_mem_free(change->sleep_states);
     vr_error_restore(&error);
 }
@@ -258,8 +265,8 @@ vram_status vr_sleep_seal_broken(const struct vr_sleep_change *change, vram_addr
 }
 
 void vr_pool_forget_sleep(struct vr_pool *pool) {
-    free_states(pool, pool->sleep.sleep_states);
-    free_states(pool, pool->sleep.seals);
+    vr_sleep_states_free(pool, pool->sleep.sleep_states);
+    vr_sleep_states_free(pool, pool->sleep.seals);
     pool->sleep.sleep_states = pool->sleep.seals = NULL;
     vr_sleep_stores_forget(pool);
 }

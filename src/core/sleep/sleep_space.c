@@ -70,8 +70,7 @@ static void clear_seen(struct vr_space *space) {
 }
 
 /* Whether the span is a claim of claim_hole over a piece; NULL: it is not. */
-static const struct vr_piece *piece_hidden(const struct vr_space *space,
-                                           const struct vr_block *span) {
+static struct vr_piece *piece_hidden(const struct vr_space *space, const struct vr_block *span) {
     bool hidden =
         span->span.kind == VR_SPAN_CLAIM && !span->span.lost && span->span.was == VR_SPAN_HOLE;
     return hidden ? vr_granule_map_get(&space->granule_map, vr_span_addr(span)) : NULL;
@@ -163,26 +162,25 @@ static vram_status claim_hole(struct vr_space *space, struct vr_block **span) {
     return VRAM_OK;
 }
 
-/* Whether a piece under the block is asleep. */
-static bool lies_on_sleeping(const struct vr_space *space, const struct vr_block *block) {
-    struct vr_piece *piece;
-    uint64_t at = vr_span_addr(block);
-    while ((piece = piece_under(space, &at, vr_span_end(block))) && !piece->sleep_state) {
+bool vr_sleep_rests(const struct vr_space *space, enum vr_rest how, uint64_t addr, uint64_t bytes) {
+    const struct vr_piece *piece;
+    for (uint64_t at = addr; (piece = piece_under(space, &at, addr + bytes));) {
+        if (how == VR_REST_SEALED ? piece->seal : piece->sleep_state) {
+            return true;
+        }
     }
-    return piece != NULL;
+    return false;
 }
 
-bool vr_sleep_is_sealed(const struct vr_space *space, uint64_t addr, uint64_t bytes) {
-    struct vr_piece *piece;
-    for (uint64_t at = addr; (piece = piece_under(space, &at, addr + bytes)) && !piece->seal;) {
-    }
-    return piece != NULL;
+/* Whether a piece under the block is at rest. */
+static bool lies_on(const struct vr_space *space, enum vr_rest how, const struct vr_block *block) {
+    return vr_sleep_rests(space, how, vr_span_addr(block), vr_span_bytes(block));
 }
 
 /* Keeps sleep.h (2) and (5). */
 static void block_note(const struct vr_space *space, struct vr_block *block) {
-    bool asleep = lies_on_sleeping(space, block);
-    bool sealed = vr_sleep_is_sealed(space, vr_span_addr(block), vr_span_bytes(block));
+    bool asleep = lies_on(space, VR_REST_ASLEEP, block);
+    bool sealed = lies_on(space, VR_REST_SEALED, block);
     if (block->asleep != asleep || block->sealed != sealed) {
         block->asleep = asleep;
         block->sealed = sealed;
@@ -250,7 +248,7 @@ static void restore_spans(struct vr_space *space) {
             continue;
         }
         assert(span->span.kind != VR_SPAN_BLOCK || span->asleep ||
-               !lies_on_sleeping(space, span)); /* (2) */
+               !lies_on(space, VR_REST_ASLEEP, span)); /* (2) */
         if (span->span.kind == VR_SPAN_BLOCK) {
             block_note(space, span);
         }
@@ -260,6 +258,14 @@ static void restore_spans(struct vr_space *space) {
 }
 
 /* ------------------------------------------------------------------ changing */
+
+static void states_free(struct vr_sleep_state *first) {
+    while (first) {
+        struct vr_sleep_state *next = first->next;
+        vr_mem_free(first);
+        first = next;
+    }
+}
 
 /* Hides what lies over the pieces that got sleep states, if that succeeded; on failure ends those
    states. */
@@ -272,11 +278,7 @@ static vram_status picked_hide(struct vr_space *space, struct vr_sleep_state **s
     if (status != VRAM_OK) {
         vr_sleep_end(space, sleep_states, &ended);
     }
-    while (ended) {
-        struct vr_sleep_state *next = ended->next;
-        vr_mem_free(ended);
-        ended = next;
-    }
+    states_free(ended);
     return status;
 }
 
@@ -297,6 +299,99 @@ vram_status vr_sleep_pick_rebuilds(struct vr_space *space, struct vr_sleep_state
         }
     }
     return picked_hide(space, sleep_states, status);
+}
+
+/* -------------------------------------------------------------------- freed */
+
+uint32_t vr_sleep_pieces(const struct vr_space *space, const struct vr_block *block) {
+    uint32_t count = 0;
+    for (uint64_t at = vr_span_addr(block); piece_under(space, &at, vr_span_end(block));) {
+        count++;
+    }
+    return count;
+}
+
+uint64_t vr_sleep_released_bytes(const struct vr_space *space, const struct vr_block *block) {
+    uint64_t bytes = 0, end = vr_span_end(block);
+    const struct vr_piece *piece;
+    for (uint64_t from = vr_span_addr(block), at = from; (piece = piece_under(space, &at, end));
+         from = at) {
+        bytes += piece->released ? vr_smaller(at, end) - from : 0;
+    }
+    return bytes;
+}
+
+void vr_sleep_hide_block(struct vr_space *space, struct vr_block *block) {
+    uint64_t at = vr_span_addr(block), end = vr_span_end(block);
+    struct vr_piece *piece;
+    while ((piece = piece_under(space, &at, end))) {
+        struct vr_block *rest = NULL;
+        if (at < end) {
+            (void)vr_space_split(space, block, at - vr_span_addr(block), &rest); /* in stock */
+        }
+        struct vr_sleep_state *state = piece->seal ? piece->seal : piece->sleep_state;
+        if (state) {
+            state->hidden_bytes += vr_span_bytes(block);
+            vr_space_hide(space, block);
+        } else {
+            vr_space_free(space, block);
+        }
+        block = rest;
+    }
+}
+
+/* The claims over an ended piece, [first, end), become a void; returns it. */
+static struct vr_block *claims_end(struct vr_space *space, struct vr_block *first, uint64_t end) {
+    struct vr_block *before = first->span.before;
+    bool merges = vr_span_is(before, VR_SPAN_VOID);
+    while (vr_span_end(first) < end) {
+        vr_span_absorb(space, first);
+    }
+    assert(vr_span_end(first) == end);
+    first->span.kind = VR_SPAN_VOID;
+    first->stamp = (struct vr_stamp){0};
+    vr_hole_add(space, first);
+    return merges ? before : first;
+}
+
+/* Moves states without a piece to *ended. */
+static void states_end(struct vr_sleep_state **at, struct vr_sleep_state **ended) {
+    while (*at) {
+        struct vr_sleep_state *state = *at;
+        if (state->piece) {
+            at = &state->next;
+        } else {
+            *at = state->next;
+            state->next = *ended;
+            *ended = state;
+        }
+    }
+}
+
+void vr_sleep_drop_unused(struct vr_space *space, struct vr_sleep *sleep,
+                          struct vr_sleep_state **ended) {
+    clear_seen(space);
+    for (struct vr_block *span = vr_span_first(space); span; span = vr_span_next(space, span)) {
+        if (span->span.kind == VR_SPAN_BLOCK) {
+            mark_seen(space, span, SEEN_OTHER);
+        }
+    }
+    for (struct vr_block *span = vr_span_first(space); span; span = vr_span_next(space, span)) {
+        struct vr_piece *piece = piece_hidden(space, span);
+        if (piece && piece->released && !piece->seen) {
+            uint64_t end = piece_end(piece);
+            assert(vr_span_addr(span) == piece->addr);
+            piece->sleep_state->piece = NULL;
+            if (piece->seal) {
+                piece->seal->piece = NULL;
+            }
+            vr_space_forget_piece(space, piece);
+            span = claims_end(space, span, end);
+        }
+    }
+    states_end(&sleep->sleep_states, ended);
+    states_end(&sleep->seals, ended);
+    vr_space_validate(space);
 }
 
 /* Marks the pieces under blocks of the tag, also those that were freed and are deferred. */
@@ -344,18 +439,15 @@ static void note_covers(struct vr_space *space) {
     }
 }
 
-uint64_t vr_sleep_mark(struct vr_space *space, const char *tag) {
-    uint64_t missing = 0;
+void vr_sleep_mark(struct vr_space *space, const char *tag) {
     mark_tagged(space, tag);
     note_covers(space);
     for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
          piece = vr_space_piece_next(space, piece)) {
         if (piece->sleep_state && (!tag || piece->seen & SEEN_WANTED)) {
             piece->sleep_state->changing = true;
-            missing += piece->released ? piece->bytes : 0;
         }
     }
-    return missing;
 }
 
 /* Sealed pieces do not move. */
@@ -405,15 +497,9 @@ static void piece_absorb(struct vr_sleep_state *a, struct vr_sleep_state *b) {
 
 /* Removes and frees the states that were absorbed. */
 static void states_sweep(struct vr_sleep_state **at) {
-    while (*at) {
-        struct vr_sleep_state *sleep_state = *at;
-        if (sleep_state->piece) {
-            at = &sleep_state->next;
-        } else {
-            *at = sleep_state->next;
-            vr_mem_free(sleep_state);
-        }
-    }
+    struct vr_sleep_state *ended = NULL;
+    states_end(at, &ended);
+    states_free(ended);
 }
 
 void vr_sleep_join(struct vr_sleep *sleep, struct vr_sleep_state **sleep_states, uint32_t *count) {

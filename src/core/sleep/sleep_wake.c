@@ -7,6 +7,7 @@
  * part are made read-only as soon as it is filled. What a piece costs the driver is the same in one
  * call for many as in calls for each, so only doing it beside the copies saves time.
  */
+#include "core/cache/drain.h"
 #include "core/ladder/handler.h"
 #include "core/ladder/report.h"
 #include "core/limit/budget.h"
@@ -18,6 +19,19 @@
 
 #include <assert.h>
 
+/* Frees the blocks of the tag that the program has freed, and ends what then is under no block:
+   keeps sleep.h (7). *any: there was something. Under the lock. */
+static vram_status end_unused(struct vr_sleep_change *change, bool *any) {
+    struct vr_pool *pool = change->pool;
+    vram_status status = vr_pool_free_asleep(pool, change->tag, any);
+    for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
+        vr_sleep_drop_unused(pool->spaces[part], &pool->sleep, &change->ended);
+    }
+    vr_sleep_note_bytes(pool);
+    *any = *any || change->ended;
+    return status;
+}
+
 /* Marks the sleep states that wake, and sets `changing`. Under the lock. */
 static vram_status wake_begin(struct vr_sleep_change *change) {
     struct vr_pool *pool = change->pool;
@@ -25,11 +39,15 @@ static vram_status wake_begin(struct vr_sleep_change *change) {
     if (pool->sleep.changing) {
         return vr_fail(VRAM_ERR_BUSY, "another thread is changing the pool's sleep or seals");
     }
-    for (int part = 0; part < VR_PART_COUNT; part++) {
+    bool any = false;
+    vram_status status = end_unused(change, &any);
+    for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
         vr_sleep_mark(pool->spaces[part], change->tag);
     }
-    vram_status status = vr_sleep_change_gather(change);
-    if (status == VRAM_OK && !change->count && (change->tag || !pool->sleep.whole)) {
+    if (status == VRAM_OK) {
+        status = vr_sleep_change_gather(change);
+    }
+    if (status == VRAM_OK && !change->count && !any && (change->tag || !pool->sleep.whole)) {
         vr_mem_free(change->sleep_states);
         status = change->tag
                      ? vr_fail(VRAM_ERR_INVALID, "nothing tagged \"%s\" is asleep", change->tag)
@@ -270,6 +288,8 @@ vram_status vram_pool_wake(vram_pool *handle, const char *tag) {
             vr_sleep_change_log(&change);
         }
         vr_sleep_change_end(&change, pool->sleep.whole);
+    } else {
+        vr_sleep_states_free(pool, change.ended);
     }
     vr_lease_hold_end(pool, &hold); /* now it can sleep again */
     vr_leave(pool);

@@ -7,7 +7,10 @@
 
 #include <assert.h>
 
-enum { IDLE_MOST = 64 }; /* idle holes examined for a piece */
+enum {
+    IDLE_MOST = 64,     /* idle holes examined for a piece */
+    PENDING_MOST = 1024 /* the same of pending ones, most of which are too small */
+};
 
 /* Which pieces may be taken. */
 struct takeable {
@@ -113,7 +116,8 @@ struct vr_piece *vr_free_idle(struct vr_space *space, struct vr_block **hole) {
 struct vr_piece *vr_free_pending(struct vr_space *space, uint64_t queue, uint64_t most,
                                  struct vr_link **seen, struct vr_block **hole) {
     struct vr_link *link;
-    while (queue &&
+    int left = PENDING_MOST;
+    while (queue && left-- > 0 &&
            (link = *seen ? vr_list_next(&space->pending, *seen) : vr_list_first(&space->pending))) {
         *hole = VR_CONTAINER(link, struct vr_block, span.age);
         assert((*hole)->span.kind == VR_SPAN_HOLE && (*hole)->stamp.queue); /* span.h (3) */

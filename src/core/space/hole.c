@@ -204,14 +204,14 @@ void vr_hole_forget(struct vr_space *space, uint64_t queue) {
     }
 }
 
-bool vr_hole_settle(struct vr_space *space, bool all) {
-    bool any = false;
+uint32_t vr_hole_settle_some(struct vr_space *space, bool all, uint32_t most) {
+    uint32_t settled = 0;
     uint32_t left = all ? UINT32_MAX : UNPASSED_MOST;
     if (space->config.deterministic) {
-        return false;
+        return 0;
     }
     struct vr_link *link = vr_list_first(&space->pending), *next;
-    for (; link && left > 0; link = next) {
+    for (; link && left > 0 && settled < most; link = next) {
         struct vr_block *span = VR_CONTAINER(link, struct vr_block, span.age);
         next = vr_list_next(&space->pending, link);
         assert(span->span.kind == VR_SPAN_HOLE && span->stamp.queue); /* (3) */
@@ -224,11 +224,15 @@ bool vr_hole_settle(struct vr_space *space, bool all) {
         /* A merge may absorb the hole that was next in the list: then start over. */
         uint64_t before = space->stats.holes;
         vr_hole_add(space, span);
-        any = true;
+        settled++;
         space->changes++;
         next = space->stats.holes == before + 1 ? next : vr_list_first(&space->pending);
     }
-    return any;
+    return settled;
+}
+
+bool vr_hole_settle(struct vr_space *space, bool all) {
+    return vr_hole_settle_some(space, all, UINT32_MAX) > 0;
 }
 
 /* ------------------------------------------------------------------ changes */

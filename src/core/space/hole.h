@@ -55,6 +55,8 @@ void vr_hole_forget(struct vr_space *space, uint64_t queue);
    Unless `all`, it stops after a bounded number of stamps that have not passed: then the holes of a
    queue that makes no progress can hide others, which matters only when memory is short. */
 bool vr_hole_settle(struct vr_space *space, bool all);
+/* The same, for at most so many holes; how many. */
+uint32_t vr_hole_settle_some(struct vr_space *space, bool all, uint32_t most);
 /* Counts a plan that ended or a block that was freed, by this thread: vr_space_changes. */
 void vr_hole_note_change(struct vr_space *space);
 

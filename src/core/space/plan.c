@@ -299,6 +299,22 @@ void vr_piece_leave(struct vr_space *space, struct vr_piece *piece) {
     vr_mem_free(piece);
 }
 
+void vr_space_join_pieces(struct vr_space *space, struct vr_piece *first, struct vr_piece *second) {
+    assert(first->released && first->addr + first->bytes == second->addr);
+    uint64_t addr = second->addr, bytes = second->bytes;
+    vr_space_forget_piece(space, second);
+    vr_granule_map_set(&space->granule_map, addr, bytes, first);
+    first->bytes += bytes;
+}
+
+void vr_space_forget_piece(struct vr_space *space, struct vr_piece *piece) {
+    assert(piece->released && !piece->stale_mappings);
+    vr_granule_map_set(&space->granule_map, piece->addr, piece->bytes, NULL);
+    vr_link_remove(&piece->all);
+    space->stats.pieces--;
+    vr_mem_free(piece);
+}
+
 /* The piece is mapped at its target. If it has no access there and could not be unmapped, the
    addresses can never be used again: the claim stays for ever, and the memory counts as lost. */
 static void piece_settle_at(struct vr_space *space, struct vr_plan_item *item) {

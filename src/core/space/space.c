@@ -15,8 +15,9 @@
 #include <assert.h>
 
 enum {
-    ALLOC_RECORDS = 2, /* that an allocation needs at most */
-    EXTRA_PART = 5     /* the extra budget gets 1/5 of what the time budget gets */
+    ALLOC_RECORDS = 2,  /* that an allocation needs at most */
+    SETTLE_MOST = 1024, /* holes that a request settles: a few milliseconds */
+    EXTRA_PART = 5      /* the extra budget gets 1/5 of what the time budget gets */
 };
 
 #define SAVED_NS 60e9 /* elapsed time whose share a budget can hold at most */
@@ -310,7 +311,7 @@ static vram_status alloc_with_reserve(struct vr_space *space, const struct vr_wa
     if (want->flags & (VR_WANT_HELD | VR_WANT_PROBE)) {
         return VRAM_ERR_LIMIT;
     }
-    vr_hole_settle(space, false); /* settled memory can be moved */
+    (void)vr_hole_settle_some(space, false, SETTLE_MOST); /* settled memory can be moved */
     budget_fill(space, want->now_ns);
     vram_status status = vr_reserve_find(space, &with_reserve, &place)
                              ? vr_plan_window(space, &with_reserve, &place, &plan)
@@ -339,11 +340,14 @@ static bool refuses_for_renewal(struct vr_space *space, uint32_t flags) {
     return space->renewal_wait == 0;
 }
 
-/* Stamps are checked only if no hole known to be free fits, to keep a hit fast. */
+/* Stamps are checked only if no hole known to be free fits, to keep a hit fast. After many small
+   frees only a part is settled, unless memory is short: one request does not pay for all of them
+   under the lock, and the next that finds nothing settles more. */
 static struct vr_placement placement_settle(struct vr_space *space, const struct vr_want *want) {
     struct vr_placement place = placement_find(space, want);
     bool short_of_memory = want->flags & (VR_WANT_NO_GROWTH | VR_WANT_AFTER);
-    if (!place.hole && vr_hole_settle(space, short_of_memory)) {
+    uint32_t most = short_of_memory ? UINT32_MAX : SETTLE_MOST;
+    if (!place.hole && vr_hole_settle_some(space, short_of_memory, most)) {
         place = placement_find(space, want);
     }
     return place;
@@ -449,7 +453,8 @@ vram_status vr_space_split(struct vr_space *space, struct vr_block *block, uint6
     return VRAM_OK;
 }
 
-void vr_space_free(struct vr_space *space, struct vr_block *block) {
+/* The block is one no longer; its span gets another kind. */
+static void block_end(struct vr_space *space, struct vr_block *block) {
     assert(block->span.kind == VR_SPAN_BLOCK);
     assert(space->stats.blocks > 0 && space->stats.out_bytes >= vr_span_bytes(block));
     vr_fit_forget(space, block);
@@ -459,6 +464,16 @@ void vr_space_free(struct vr_space *space, struct vr_block *block) {
     space->stats.blocks--;
     space->stats.out_bytes -= vr_span_bytes(block);
     vr_store(&block->state, VR_BLOCK_FREE, VR_RELAXED); /* for readers without a lock */
+}
+
+void vr_space_hide(struct vr_space *space, struct vr_block *block) {
+    block_end(space, block);
+    block->span.kind = VR_SPAN_CLAIM;
+    block->span.was = VR_SPAN_HOLE;
+}
+
+void vr_space_free(struct vr_space *space, struct vr_block *block) {
+    block_end(space, block);
     block->span.kind = VR_SPAN_HOLE;
     vr_hole_add(space, block);
     vr_hole_note_change(space);
@@ -512,7 +527,7 @@ void vr_space_forget(struct vr_space *space, uint64_t queue) {
 }
 
 bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp) {
-    vr_hole_settle(space, false);
+    (void)vr_hole_settle_some(space, false, SETTLE_MOST);
     struct vr_link *link = vr_list_first(&space->pending);
     if (link) {
         *stamp = VR_CONTAINER(link, struct vr_block, span.age)->stamp;
@@ -545,17 +560,6 @@ struct vr_block *vr_space_stale_next(struct vr_space *space, struct vr_block *st
     struct vr_link *link = stale ? vr_list_next(&space->stale_mappings, &stale->span.age)
                                  : vr_list_first(&space->stale_mappings);
     return link ? VR_CONTAINER(link, struct vr_block, span.age) : NULL;
-}
-
-void vr_space_join_pieces(struct vr_space *space, struct vr_piece *first, struct vr_piece *second) {
-    assert(first->released && second->released && first->addr + first->bytes == second->addr);
-    assert(!first->stale_mappings && !second->stale_mappings);
-    vr_granule_map_set(&space->granule_map, second->addr, second->bytes, NULL);
-    vr_granule_map_set(&space->granule_map, second->addr, second->bytes, first);
-    first->bytes += second->bytes;
-    vr_link_remove(&second->all);
-    space->stats.pieces--;
-    vr_mem_free(second);
 }
 
 static uint64_t largest_hole(const struct vr_space *space) {

@@ -198,6 +198,10 @@ struct vr_block *vr_space_take(struct vr_space *space, uint64_t bytes, uint64_t 
    space from then on. */
 void vr_space_free(struct vr_space *space, struct vr_block *block);
 
+/* The same for a block over memory that is asleep or sealed, which no allocation may find: it
+   becomes a claim (sleep.h). */
+void vr_space_hide(struct vr_space *space, struct vr_block *block);
+
 /* Joins `tail`, a block allocated behind `block`, to it. The record `tail` is no longer valid. */
 void vr_space_join(struct vr_space *space, struct vr_block *block, struct vr_block *tail);
 
@@ -260,8 +264,8 @@ uint64_t vr_space_changes(const struct vr_space *space);
 /* Of these, the plans and the frees of this thread, in all spaces. */
 uint64_t vr_space_changes_here(void);
 
-/* The stamp of the oldest free that has not passed: the work to wait for so that more memory is
-   free to all queues. False when there is none. */
+/* The stamp of the oldest free that has not passed, or is not known to have: the work to wait for
+   so that more memory is free to all queues. False when there is none. */
 bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp);
 
 /* All work of that queue is complete: any queue may use what was freed on it. Deterministic spaces
@@ -280,6 +284,9 @@ struct vr_piece *vr_space_piece_next(struct vr_space *space, struct vr_piece *pi
 /* The same for stale mappings: a place, with its piece in span.segment. For the destruction of a
    pool, which unmaps them itself. */
 struct vr_block *vr_space_stale_next(struct vr_space *space, struct vr_block *stale);
+
+/* Frees the record of a piece that is asleep and released; nothing is mapped at its addresses. */
+void vr_space_forget_piece(struct vr_space *space, struct vr_piece *piece);
 
 /* Makes one piece of two adjacent ones that are asleep and released: `second` is freed. */
 void vr_space_join_pieces(struct vr_space *space, struct vr_piece *first, struct vr_piece *second);

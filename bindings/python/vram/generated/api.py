@@ -820,6 +820,7 @@ class vram_lease_record(Structure):
 
 
 vram_broker_fn = CFUNCTYPE(c_bool, c_void_p)
+vram_broker_started_fn = CFUNCTYPE(None, c_void_p, c_char_p)
 
 
 class vram_broker_options(Structure):
@@ -829,6 +830,7 @@ class vram_broker_options(Structure):
         ("idle_ns", c_uint64),
         ("stop", vram_broker_fn),
         ("user", c_void_p),
+        ("started", vram_broker_started_fn),
     ]
 
 

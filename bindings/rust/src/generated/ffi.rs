@@ -796,6 +796,7 @@ pub struct vram_lease_record {
     pub to: [c_char; 64],
 }
 pub type vram_broker_fn = unsafe extern "C" fn(user: *mut c_void) -> bool;
+pub type vram_broker_started_fn = unsafe extern "C" fn(user: *mut c_void, path: *const c_char);
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct vram_broker_options {
@@ -804,6 +805,7 @@ pub struct vram_broker_options {
     pub idle_ns: u64,
     pub stop: Option<vram_broker_fn>,
     pub user: *mut c_void,
+    pub started: Option<vram_broker_started_fn>,
 }
 pub type vram_switch = c_int;
 pub const VRAM_SWITCH_DEFAULT: vram_switch = 0;

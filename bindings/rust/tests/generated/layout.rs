@@ -328,7 +328,7 @@ pub fn here() -> Vec<(&'static str, usize)> {
         from,
         to,
     );
-    layout!(rows, vram_broker_options, size, dir, idle_ns, stop, user);
+    layout!(rows, vram_broker_options, size, dir, idle_ns, stop, user, started);
     layout!(
         rows,
         vram_limits,
@@ -1169,7 +1169,7 @@ pub fn here() -> Vec<(&'static str, usize)> {
     rows
 }
 
-pub static IN_C: [(&str, usize); 1376] = [
+pub static IN_C: [(&str, usize); 1377] = [
     ("vram_error", 272),
     ("vram_error.status", 0),
     ("vram_error.backend", 8),
@@ -1588,12 +1588,13 @@ pub static IN_C: [(&str, usize); 1376] = [
     ("vram_lease_record.to_process", 48),
     ("vram_lease_record.from", 56),
     ("vram_lease_record.to", 120),
-    ("vram_broker_options", 40),
+    ("vram_broker_options", 48),
     ("vram_broker_options.size", 0),
     ("vram_broker_options.dir", 8),
     ("vram_broker_options.idle_ns", 16),
     ("vram_broker_options.stop", 24),
     ("vram_broker_options.user", 32),
+    ("vram_broker_options.started", 40),
     ("vram_limits", 56),
     ("vram_limits.size", 0),
     ("vram_limits.fraction", 8),
