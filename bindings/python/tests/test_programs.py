@@ -37,7 +37,8 @@ from . import TREE
 
 COUNT, STEPS, SECONDS = 12, 150, 30
 ALLOWED = (vram.Error, TypeError, ValueError, AttributeError, BufferError, MemoryError, LookupError, ArithmeticError, OSError,
-           ctypes.ArgumentError, asyncio.TimeoutError)
+           ctypes.ArgumentError, asyncio.TimeoutError,
+           SystemError)  # a consumer's exception is lost if it has a capsule destroyed meanwhile: no Python code keeps it
 COMMANDS = ("estimate", "read_trace", "replay", "report")  # start other programs
 CALLS = [getattr(vram, name) for name in vram.__all__ if name not in COMMANDS and not name.endswith("Error")]
 HANDLES = (vram.Context, vram.Device, vram.Queue, vram.Pool, vram.Scope, vram.Buffer, vram.Trace)
