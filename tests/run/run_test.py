@@ -418,6 +418,13 @@ def test_starts(folder):
         vram("-q", "--", f"{folder}/asan", code=4, more=more)
 
 
+def test_small_stack(folder):
+    """A thread with the smallest stack has its allocations recorded with their stacks."""
+    process = one(report("-o", f"{folder}/small.vrt", "--", FOUND, "use", "small"))
+    groups = process["device_memory"]["groups"]
+    assert any("small_run" in frame for group in groups for frame in group["frames"]), groups
+
+
 def test_ignored_children(folder):
     """A parent that ignores SIGCHLD: the exit code is the program's all the same, and the program ignores it too."""
     ignoring = {"preexec_fn": lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)}

@@ -75,7 +75,7 @@ class Program:
         self.things = [None, bytes(64), bytearray(4096)]
         self.shown = []  # views: a weak reference, where it begins and ends, and whose memory it is
         self.owners = weakref.WeakKeyDictionary()  # buffers over another one's memory: that one
-        self.depth = 0
+        self.depth, self.child = 0, False
 
     # ---------------------------------------------------------------- arguments
 
@@ -166,7 +166,10 @@ class Program:
                 raise AssertionError(f"{buffer} lies in memory that {view()} shows")
 
     def touch(self):
-        """Reads and writes what is shown, all of it up to a MiB."""
+        """Reads and writes what is shown, all of it up to 64 KiB. A forked child has no memory of its parent's pools
+        (docs/ownership.md)."""
+        if self.child:
+            return
         for each in list(self.things):
             try:
                 if isinstance(each, vram.Mapping):
@@ -176,9 +179,9 @@ class Program:
                     if not each.readonly and flat.nbytes:
                         flat[0] = flat[flat.nbytes // 2]
                         flat[-1] = 7
-                    bytes(flat[::flat.nbytes // (1 << 20) + 1])
+                    bytes(flat[::flat.nbytes // (1 << 16) + 1])
                 elif numpy and isinstance(each, numpy.ndarray):
-                    flat = each.reshape(-1)[::each.size // (1 << 20) + 1]
+                    flat = each.reshape(-1)[::each.size // (1 << 16) + 1]
                     flat.tobytes()
                     flat[...] = 0
             except ALLOWED:
@@ -271,8 +274,8 @@ class Program:
         self.say("fork")
         child = os.fork()
         if child == 0:
-            try:  # a forked child has no memory of the host's pools (docs/ownership.md)
-                self.things = [each for each in self.things if isinstance(each, HANDLES + (bytes, int))]
+            try:
+                self.child = True
                 for _ in range(20):
                     self.step()
             finally:
