@@ -75,7 +75,7 @@ class Program:
         self.things = [None, bytes(64), bytearray(4096)]
         self.shown = []  # views: a weak reference, where it begins and ends, and whose memory it is
         self.owners = weakref.WeakKeyDictionary()  # buffers over another one's memory: that one
-        self.depth, self.child = 0, False
+        self.depth = 0
 
     # ---------------------------------------------------------------- arguments
 
@@ -166,10 +166,7 @@ class Program:
                 raise AssertionError(f"{buffer} lies in memory that {view()} shows")
 
     def touch(self):
-        """Reads and writes what is shown, all of it up to 64 KiB. A forked child has no memory of its parent's pools
-        (docs/ownership.md)."""
-        if self.child:
-            return
+        """Reads and writes what is shown, all of it up to 64 KiB."""
         for each in list(self.things):
             try:
                 if isinstance(each, vram.Mapping):
@@ -275,7 +272,6 @@ class Program:
         child = os.fork()
         if child == 0:
             try:
-                self.child = True
                 for _ in range(20):
                     self.step()
             finally:

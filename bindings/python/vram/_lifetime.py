@@ -22,6 +22,7 @@ import os
 import weakref
 from typing import Any, Callable, List, Optional, Set
 
+from . import _fork
 from .errors import StaleError, invalid, stale
 
 
@@ -170,6 +171,9 @@ def host_view(end: Callable[[], Any], address: int, nbytes: int) -> Any:
         """An instance of a class of its own can be referred to weakly."""
 
     memory = HostMemory.from_address(address)
+    token = object()
+    _fork.shown[token] = (address, nbytes)
+    weakref.finalize(memory, _fork.shown.pop, token, None).atexit = False
     weakref.finalize(memory, end).atexit = False
     return memory
 
