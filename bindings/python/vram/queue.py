@@ -95,6 +95,11 @@ class Transfer:
     b'hello'
     """
 
+    _word: Any
+    _result: Any
+    _queue: Queue
+    _work: _Work
+
     def __init__(self, *arguments: Any) -> None:
         raise TypeError("a Transfer is made by a method of a Queue")
 
