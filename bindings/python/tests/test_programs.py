@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 import unittest
 import weakref
 
@@ -75,7 +76,7 @@ class Program:
         self.things = [None, bytes(64), bytearray(4096)]
         self.shown = []  # views: a weak reference, where it begins and ends, and whose memory it is
         self.owners = weakref.WeakKeyDictionary()  # buffers over another one's memory: that one
-        self.depth = 0
+        self.depth, self.unexpected = 0, []
 
     # ---------------------------------------------------------------- arguments
 
@@ -309,10 +310,15 @@ class Program:
         for thread in threads:
             thread.join()
         self.touch()
+        self.say("".join(self.unexpected))
+        return not self.unexpected
 
     def steps(self):
-        for _ in range(STEPS):
-            self.step()
+        try:
+            for _ in range(STEPS):
+                self.step()
+        except Exception:  # not in ALLOWED
+            self.unexpected.append(traceback.format_exc())
 
 
 def short(value):
@@ -334,7 +340,7 @@ def one(seed, backend, out):
     vram.set_option("wait_timeout", "300ms")
     program = Program(seed, backend, lambda text: os.write(out, (text + "\n").encode(errors="replace")))
     sys.kept = program  # until the interpreter's end
-    program.run()
+    sys.exit(0 if program.run() else 1)
 
 
 def many(first, count, backend, lines):
@@ -344,7 +350,7 @@ def many(first, count, backend, lines):
         with tempfile.TemporaryFile() as out:
             child = os.fork()
             if child == 0:
-                return one(seed, backend, out.fileno())  # and the interpreter ends
+                one(seed, backend, os.dup(out.fileno()))  # and the interpreter ends
             status = os.waitpid(child, 0)[1]
             end = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit code {os.WEXITSTATUS(status)}"
             out.seek(0)
