@@ -36,7 +36,7 @@ except ImportError:
 
 from . import TREE
 
-COUNT, STEPS, SECONDS = 12, 150, 30
+COUNT, STEPS, SECONDS = 8, 150, 30
 ALLOWED = (vram.Error, TypeError, ValueError, AttributeError, BufferError, MemoryError, LookupError, ArithmeticError, OSError,
            ctypes.ArgumentError, asyncio.TimeoutError,
            SystemError)  # a consumer's exception is lost if it has a capsule destroyed meanwhile: no Python code keeps it
