@@ -18,6 +18,7 @@ import inspect
 import math
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -331,7 +332,6 @@ def short(value):
 def one(seed, backend, out):
     """Runs a program in this process, which ends after it as any program does. Its steps go to a file."""
     os.dup2(out, 2)
-    os.chdir(tempfile.mkdtemp(prefix="vram-program-"))
     faulthandler.enable(out)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     faulthandler.dump_traceback_later(SECONDS - 1, file=out)
@@ -347,11 +347,14 @@ def many(first, count, backend, lines):
     """Runs programs, each in a fork of this process, which has no object of the library."""
     failed = 0
     for seed in range(first, first + count):
+        folder = tempfile.mkdtemp()
         with tempfile.TemporaryFile() as out:
             child = os.fork()
             if child == 0:
+                os.chdir(folder)
                 one(seed, backend, os.dup(out.fileno()))  # and the interpreter ends
             status = os.waitpid(child, 0)[1]
+            shutil.rmtree(folder, ignore_errors=True)
             end = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit code {os.WEXITSTATUS(status)}"
             out.seek(0)
             steps = out.read().decode(errors="replace").splitlines()
