@@ -17,7 +17,7 @@ from .errors import TimeoutError, invalid
 from .generated import api
 
 Place = Union[Buffer, int]  # a buffer, or an address
-_poll = lib.plain("vram_async_poll")
+_poll, _use = lib.plain("vram_async_poll"), lib.plain("vram_use")
 
 
 def queue_handle(queue: Optional[Queue]) -> Optional[int]:
@@ -253,8 +253,12 @@ class Queue(Handle):
     def _submit(self, call: Any, arguments: tuple, places: tuple, memory: Any = None, result: Any = None) -> Transfer:
         _reap()
         word = api.vram_async()
+        # The free of a block waits for this queue. Nobody can say so of an address inside one: the copy is waited for.
+        inside = [place for place in places if not isinstance(place, Buffer) and _use(place, self.handle) != 0]
         call(self.handle, *arguments, None, word)
         transfer = Transfer._of(word, result, memory, self)
+        if inside:
+            lib.plain("vram_async_wait")(ctypes.byref(word), api.VRAM_TIMEOUT_DEFAULT)
         for place in places:
             if isinstance(place, Buffer) and place.queue is not self:
                 lib.vram_buffer_use(place.handle, self.handle)
