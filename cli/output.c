@@ -80,15 +80,22 @@ bool output_is_whole(void) {
     return !cut;
 }
 
+static bool beside_program;
+
+void output_beside_program(void) {
+    beside_program = true;
+    signal(SIGPIPE, SIG_IGN);
+}
+
 bool output_finish(void) {
     bool failed = ferror(stdout) != 0;
     errno = 0;
     if (fclose(stdout) == 0 && !failed) {
-        return output_is_whole();
+        return output_is_whole() || beside_program;
     }
     say_error("cannot write to standard output%s%s", errno != 0 ? ": " : "",
               errno != 0 ? strerror(errno) : "");
-    return false;
+    return beside_program;
 }
 
 static void say(const char *kind, const char *format, va_list arguments) {

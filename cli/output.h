@@ -26,7 +26,11 @@ void output_start(void);
 /* In a child that becomes another program: gives it these signals as this command found them. */
 void output_start_program(void);
 
-/* Flushes stdout. False after one line on stderr when any of it could not be written or made. */
+/* The exit code is another program's from now on: what is written is lost where nobody takes it. */
+void output_beside_program(void);
+
+/* Flushes stdout. False after one line on stderr when any of it could not be written or made,
+   unless it stands beside a program. */
 bool output_finish(void);
 
 /* Zeroed memory for what is about to be written. NULL after output_cut. */

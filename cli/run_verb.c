@@ -122,6 +122,7 @@ static void report_show(struct run_job *job, bool running) {
     report->running = running;
     report->wall_ns = now_ns() - job->started_ns;
     report->leaked_blocks = report->leaked_bytes = 0;
+    run_report_doubt(report, NULL, NULL);
     if (job->invocation->json && !running) {
         (void)run_report_write(report);
     } else {
@@ -198,11 +199,19 @@ static int job_run(struct run_job *job, char *const *words) {
     if (code != 0) {
         return code;
     }
+    output_beside_program();
     report_prepare(job, (const char *const *)words);
     child_wait(job, &signals);
     report_show(job, false);
-    bool found = job->error_code != 0 && job->report.leaked_blocks > 0;
-    return found ? (int)job->error_code : job->report.exit_code;
+    if (job->error_code == 0) {
+        return job->report.exit_code;
+    }
+    if (job->report.doubt[0] != 0) { /* a gate that does not know stays closed */
+        say_error("--error-exitcode: it is not known whether anything was never freed: %s",
+                  job->report.doubt);
+        return (int)job->error_code;
+    }
+    return job->report.leaked_blocks > 0 ? (int)job->error_code : job->report.exit_code;
 }
 
 static int run(struct invocation *invocation) {
@@ -240,7 +249,7 @@ static const struct flag flags[] = {
      .help = "leave out what matches its lines leak:PATTERN, as LeakSanitizer has them"},
     {.name = "error-exitcode",
      .value = "N",
-     .help = "exit with N, 1 to 255, if anything was never freed"},
+     .help = "exit with N, 1 to 255, if anything was never freed, or if that is not known"},
     {.name = "limit",
      .value = "SIZE",
      .help = "make each device look that small: 8G; allocations beyond it fail"},

@@ -70,7 +70,7 @@ complete -c vram -n '__fish_seen_subcommand_from run' -l output -s o -x -a '' -d
 complete -c vram -n '__fish_seen_subcommand_from run' -l stacks -x -a 'native off' -d 'record who allocated: native (the default) or off'
 complete -c vram -n '__fish_seen_subcommand_from run' -l leaks -s l -d 'list what was never freed, with stacks'
 complete -c vram -n '__fish_seen_subcommand_from run' -l suppressions -x -a '' -d 'leave out what matches its lines leak:PATTERN, as LeakSanitizer has them'
-complete -c vram -n '__fish_seen_subcommand_from run' -l error-exitcode -x -a '' -d 'exit with N, 1 to 255, if anything was never freed'
+complete -c vram -n '__fish_seen_subcommand_from run' -l error-exitcode -x -a '' -d 'exit with N, 1 to 255, if anything was never freed, or if that is not known'
 complete -c vram -n '__fish_seen_subcommand_from run' -l limit -x -a '' -d 'make each device look that small: 8G; allocations beyond it fail'
 complete -c vram -n '__fish_seen_subcommand_from run' -l tree -d 'the limit is for the program and its children together'
 complete -c vram -n '__fish_seen_subcommand_from run' -l serve -d 'serve CUDA\'s stream-ordered memory from libvram\'s pools instead of the driver\'s'

@@ -72,12 +72,13 @@ static uint64_t tree_used(struct run_page *page, const struct run_device *device
     return sum;
 }
 
-/* Gives back what processes had that are gone. */
+/* Gives back what processes had that are gone; of those in other containers the id says nothing. */
 static void gone_sweep(struct run_page *page) {
+    uint64_t space = run_pid_space();
     for (unsigned i = 0; i < RUN_SLOTS; i++) {
         struct run_slot *slot = &page->slots[i];
         int64_t pid = atomic_load(&slot->pid);
-        if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH) {
+        if (pid <= 0 || slot->pid_space != space || kill((pid_t)pid, 0) == 0 || errno != ESRCH) {
             continue;
         }
         for (unsigned at = 0; at < RUN_DEVICES; at++) {

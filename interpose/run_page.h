@@ -9,8 +9,10 @@
  *      | slots           |  set `pid` owns it. It stays after the process has ended.
  *      +-----------------+
  *
- * The page is a plain file, mode 0600, whose path the variable RUN_PAGE_VARIABLE tells. What is in
- * it survives a kill of any process. `vram run` treats texts and counts in it as hostile: another
+ * The page is a plain file. The variable RUN_PAGE_VARIABLE is DESCRIPTOR:PATH, or PATH alone: the
+ * descriptor is inherited, and reaches the page also as another user and in another namespace of
+ * users or processes; the path serves programs that are started without it. What is in the page
+ * survives a kill of any process. `vram run` treats texts and counts in it as hostile: another
  * program may have written there.
  */
 #ifndef RUN_PAGE_H
@@ -23,7 +25,7 @@
 #define RUN_PAGE_MAGIC    UINT64_C(0x316e75526d617276)
 
 enum {
-    RUN_PAGE_VERSION = 2,
+    RUN_PAGE_VERSION = 3,
     RUN_SLOTS = 64,        /* processes that used a device; what is more is only counted */
     RUN_DEVICES = 16,      /* of one process, of all APIs */
     RUN_PATH = 1024,       /* bytes of a path, the final 0 included; so below */
@@ -62,6 +64,7 @@ struct run_before {
 struct run_settings {
     uint64_t limit_bytes; /* of each device; 0: none */
     int64_t root;         /* pid of the program that `vram run` started; written before it runs */
+    uint64_t pid_space;   /* in which it is: inode of /proc/self/ns/pid */
     uint32_t stacks;      /* enum run_stacks */
     uint32_t follow;      /* record children as well */
     uint32_t tree;        /* the limit is for all processes together */
@@ -99,7 +102,9 @@ enum run_state { RUN_STARTED = 1, RUN_ENDED = 2 };
 
 struct run_slot {
     _Atomic(int64_t) pid;       /* 0: free */
-    _Atomic(uint32_t) state;    /* enum run_state; a process that was killed never ends */
+    uint64_t pid_space;         /* in which that is its id */
+    _Atomic(uint32_t) state;    /* enum run_state; 0: its space, trace and command are not written.
+                                   A process that was killed never ends */
     _Atomic(uint32_t) recorded; /* it writes a trace */
     char trace[RUN_PATH];       /* its path, valid once `recorded` is set */
     char problem[128];          /* why there is no trace; valid once `recorded` is 2 */

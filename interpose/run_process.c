@@ -21,6 +21,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,28 +37,54 @@ static const char *page_path; /* NULL: not known before the environment */
 
 /* ------------------------------------------------------------------- attaching */
 
-static void page_attach(void) {
+static struct run_page *page_map(int fd) {
     struct stat about;
-    const char *path = page_path ? page_path : vr_os_environment(RUN_PAGE_VARIABLE);
-    bool of_process = path && strncmp(path, "/proc/", 6) == 0; /* a link of the kernel's */
-    int fd = path && *path ? open(path, O_RDWR | O_CLOEXEC | (of_process ? 0 : O_NOFOLLOW)) : -1;
-    if (fd < 0) {
-        return;
-    }
-    bool good = fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
-                about.st_size >= (off_t)sizeof *page;
+    bool good = fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
+                about.st_size >= (off_t)sizeof(struct run_page);
     void *bytes =
-        good ? mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
-    close(fd);
-    if (bytes == MAP_FAILED) {
-        return;
+        good ? mmap(NULL, sizeof(struct run_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+             : MAP_FAILED;
+    struct run_page *found = bytes != MAP_FAILED ? bytes : NULL;
+    if (found && (found->magic != RUN_PAGE_MAGIC || found->version != RUN_PAGE_VERSION ||
+                  found->bytes != sizeof *found)) {
+        munmap(found, sizeof *found);
+        found = NULL;
     }
-    struct run_page *found = bytes;
-    if (found->magic == RUN_PAGE_MAGIC && found->version == RUN_PAGE_VERSION &&
-        found->bytes == sizeof *found) {
-        page = found;
-    } else {
-        munmap(bytes, sizeof *page);
+    return found;
+}
+
+/* Only the user's own: another one could have put a file there. */
+static struct run_page *page_open(const char *path) {
+    struct stat about;
+    struct run_page *found = NULL;
+    bool of_process = strncmp(path, "/proc/", 6) == 0; /* a link of the kernel's */
+    int fd = open(path, O_RDWR | O_CLOEXEC | (of_process ? 0 : O_NOFOLLOW));
+    bool denied = fd < 0 && (errno == EACCES || errno == EPERM);
+    if (fd >= 0) {
+        bool own = fstat(fd, &about) == 0 && about.st_uid == geteuid();
+        found = own ? page_map(fd) : NULL;
+        close(fd);
+    }
+    if (denied) { /* `vram run` cannot tell: it does not know of this program */
+        static const char text[] =
+            "vram run: a program that is another user's lost the descriptor of the page: nothing "
+            "of it is recorded, and no limit holds for it\n";
+        ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+        (void)ignored;
+    }
+    return found;
+}
+
+static void page_attach(void) {
+    const char *path = page_path ? page_path : vr_os_environment(RUN_PAGE_VARIABLE);
+    char *behind = NULL;
+    long fd = path ? strtol(path, &behind, 10) : 0;
+    if (path && behind != path && *behind == ':') { /* inherited, so nobody else put it there */
+        path = behind + 1;
+        page = fd >= 0 && fd <= INT_MAX ? page_map((int)fd) : NULL;
+    }
+    if (!page && path && *path) {
+        page = page_open(path);
     }
 }
 
@@ -89,12 +116,18 @@ static struct {
 /* What a process counts in that finds no free slot: it is not recorded, but limited. */
 static struct run_slot own_slot;
 
+uint64_t run_pid_space(void) {
+    struct stat about;
+    return stat("/proc/self/ns/pid", &about) == 0 ? (uint64_t)about.st_ino : 0;
+}
+
 static struct run_slot *slot_claim(int64_t pid, unsigned *earlier) {
     *earlier = 0;
     for (unsigned i = 0; i < RUN_SLOTS; i++) {
         int64_t free = 0;
         struct run_slot *slot = &page->slots[i];
         if (atomic_compare_exchange_strong(&slot->pid, &free, pid)) {
+            slot->pid_space = run_pid_space();
             return slot;
         }
         *earlier += free == pid; /* the program that this one replaced by exec */

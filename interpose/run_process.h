@@ -14,6 +14,9 @@ void run_page_path(const char *path);
 /* The page, which may be written; NULL: none. */
 struct run_page *run_page_attach(void);
 
+/* The space of process ids that this process is in; 0: unknown. */
+uint64_t run_pid_space(void);
+
 /* The slot of this process, taken at the first call; NULL: there is no page, or no free slot. After
    a fork the child takes another one. */
 struct run_slot *run_slot_get(void);

@@ -20,13 +20,18 @@ struct page_set {
 };
 
 /* Two processes of different containers may have the same id, which is what names them in metrics:
-   the first one counts. */
-static bool set_has(const struct page_set *set, uint64_t pid) {
-    bool found = false;
-    for (size_t i = 0; i < set->count && !found; i++) {
-        found = set->views[i].head.pid == pid;
+   the one of here counts, or else the first. */
+static bool set_has(struct page_set *set, struct page_view *view) {
+    size_t at = 0;
+    while (at < set->count && set->views[at].head.pid != view->head.pid) {
+        at++;
     }
-    return found;
+    if (at < set->count && page_is_of_here(view) && !page_is_of_here(&set->views[at])) {
+        struct page_view other = set->views[at];
+        set->views[at] = *view;
+        *view = other;
+    }
+    return at < set->count;
 }
 
 static bool set_grow(struct page_set *set) {
@@ -47,7 +52,7 @@ static bool set_add(void *user, const char *folder, struct page_view *view) {
     struct page_set *set = user;
     (void)folder;
     /* untaken: thousands of processes would take the tests too long. */
-    if (set->count == EXPORTED_PROCESSES_MAX || set_has(set, view->head.pid) || !set_grow(set)) {
+    if (set->count == EXPORTED_PROCESSES_MAX || set_has(set, view) || !set_grow(set)) {
         set->left_out++;
         page_view_free(view);
         return true;

@@ -15,7 +15,7 @@
 #include <strings.h>
 #include <time.h>
 
-#define THREADS       "16"    /* connections that are answered at the same time */
+#define THREADS       "128"   /* connections at the same time: silent ones hold a thread each */
 #define QUEUE         "32"    /* that wait for a thread */
 #define REQUEST_BYTES "16384" /* of a request's line and headers */
 #define DEADLINE_MS   "1500"  /* for a client to send its request, and to take a piece */

@@ -41,15 +41,19 @@ static bool is_stopped(atomic_bool *stop) {
 
 static bool search_match(void *user, const char *folder, struct page_view *view) {
     struct attach_search *search = user;
-    if (view->head.pid != search->pid) {
+    bool here = page_is_of_here(view); /* the id is one of here, or else of the first that has it */
+    if (view->head.pid != search->pid || (search->found && !here)) {
         page_view_free(view);
         return true;
+    }
+    if (search->found) {
+        page_view_free(search->view);
     }
     *search->view = *view;
     search->found = true;
     search->place->name = page_name_of(view);
     snprintf(search->place->folder, sizeof search->place->folder, "%s", folder);
-    return false;
+    return !here;
 }
 
 static void stem_write(const struct attach_place *place, const char *ending,

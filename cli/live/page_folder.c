@@ -124,6 +124,27 @@ bool page_owner_describe(uint64_t pid, struct page_name *parts) {
     return pid > 0 && pid <= INT_MAX && process_read(pid, &parts->start_ticks, &ended) && !ended;
 }
 
+/* Whether a user may speak for a process of this space: root for any, others for their own. Who
+   reads its own folder believes itself. */
+static bool process_is_of(uint64_t pid, uid_t user) {
+    char path[40], line[128];
+    unsigned effective;
+    bool is = user == 0 || user == geteuid();
+    snprintf(path, sizeof path, "/proc/%llu/status", (unsigned long long)pid);
+    FILE *file = is ? NULL : fopen(path, "re");
+    while (file && !is && fgets(line, sizeof line, file)) {
+        is = sscanf(line, "Uid: %*u %u", &effective) == 1 && effective == user;
+    }
+    if (file) {
+        (void)fclose(file);
+    }
+    return is;
+}
+
+bool page_is_of_here(const struct page_view *view) {
+    return view->head.pid_space == own_pid_space();
+}
+
 /* -------------------------------------------------------------------- folders */
 
 /* Opens a folder that belongs to `user` and that no one else may write; -1: there is none. */
@@ -145,7 +166,8 @@ struct pages_visit {
     page_fn *each;
     void *user;
     struct pages_met *met;
-    const char *path; /* of the folder */
+    const char *path; /* of the folder, */
+    uid_t owner;      /* and whose it is */
     bool going;
 };
 
@@ -175,11 +197,15 @@ static void entry_visit(struct pages_visit *visit, int folder, const char *name)
         if (!page_view_matches(&view, &parts)) {
             page_view_free(&view);
             problem_note(visit, name, "it claims to be of another process");
-        } else if (view.age_ns > FORGOTTEN_NS && parts.pid_space != own_pid_space()) {
+        } else if (page_is_of_here(&view) && !process_is_of(parts.pid, visit->owner)) {
+            page_view_free(&view);
+            problem_note(visit, name, "the process is another user's");
+        } else if (view.age_ns > FORGOTTEN_NS && !page_is_of_here(&view)) {
             page_view_free(&view);
             visit->met->removed += unlinkat(folder, name, 0) == 0;
         } else {
             visit->met->read++;
+            view.head.user = visit->owner == geteuid() ? view.head.user : visit->owner;
             visit->going = visit->each(visit->user, visit->path, &view);
         }
         break;
@@ -198,6 +224,7 @@ static void folder_visit(struct pages_visit *visit, const char *path, uid_t user
     int listed = folder < 0 ? -1 : dup(folder);
     DIR *list = listed < 0 ? NULL : fdopendir(listed);
     visit->path = path;
+    visit->owner = user;
     for (struct dirent *entry; list && visit->going && (entry = readdir(list));) {
         entry_visit(visit, folder, entry->d_name);
     }

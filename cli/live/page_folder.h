@@ -3,7 +3,7 @@
  * page_folder.h: finds the live pages of running processes, and removes those of processes that
  * have ended. The folders are $XDG_RUNTIME_DIR/vram and /dev/shm/vram-UID of this user; for root
  * those of all users. Only folders that belong to their user, and that nobody else may write,
- * are looked at.
+ * are looked at, and there only pages of the user's own processes; root may write any.
  */
 #ifndef PAGE_FOLDER_H
 #define PAGE_FOLDER_H
@@ -44,6 +44,9 @@ void page_name_write(const struct page_name *parts, const char *ending, char nam
 struct page_name page_name_of(const struct page_view *view);
 /* Whether the page is that of the process in its file's name: one that claims another is a lie. */
 bool page_view_matches(const struct page_view *view, const struct page_name *parts);
+
+/* Whether the process's id means the same to this process: it is not in another container. */
+bool page_is_of_here(const struct page_view *view);
 
 /* What the name of a page of this running process is; false: it cannot be known. */
 bool page_owner_describe(uint64_t pid, struct page_name *parts);

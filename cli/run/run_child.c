@@ -2,8 +2,8 @@
 /*
  * run_child.c: see run_child.h.
  *
- * The page is a file in memory, which other processes of the user open by way of /proc: so nothing
- * is left behind, however this process ends.
+ * The page is a file in memory, whose descriptor the program inherits. Programs that it starts
+ * without that open it by way of /proc: so nothing is left behind, however this process ends.
  */
 #include "run_child.h"
 #include "environment.h"
@@ -228,6 +228,8 @@ int run_child_find(struct run_child *child, const char *name) {
 
 /* ---------------------------------------------------------------------- starting */
 
+enum { INHERITED_FD = 500 };
+
 /* NAME=ours, or ours before or behind what it was, with a colon between the two. */
 static bool variable_add(const char *name, const char *ours, bool lead) {
     const char *before = environment_get(name);
@@ -257,17 +259,41 @@ static bool layers_set(const char *library) {
            variable_add("VK_INSTANCE_LAYERS", "VK_LAYER_VRAM_run", false);
 }
 
+/* The descriptor is one that programs do not use by number. */
 static bool environment_set(const struct run_child *child, pid_t parent) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)parent, child->page_fd);
+    char path[64], inherited[16] = "";
+    int fd = fcntl(child->page_fd, F_DUPFD, INHERITED_FD);
+    if (fd >= 0) {
+        snprintf(inherited, sizeof inherited, "%d:", fd);
+    }
+    snprintf(path, sizeof path, "%s/proc/%ld/fd/%d", inherited, (long)parent, child->page_fd);
     return setenv(RUN_PAGE_VARIABLE, path, 1) == 0 &&
-           variable_add("LD_PRELOAD", child->library, true) && layers_set(child->library);
+           variable_add("LD_PRELOAD", child->library, true) && layers_set(child->library) &&
+           /* else a program with a shared ASan ends because that is not the first library */
+           variable_add("ASAN_OPTIONS", "verify_asan_link_order=0", true);
+}
+
+/* A script that names no interpreter, as execvp runs it. Returns if that fails. */
+static void shell_exec(const char *script, char *const *words) {
+    size_t count = 0;
+    while (words[count] != NULL) {
+        count++;
+    }
+    const char **all = calloc(count + 2, sizeof *all); /* the last one stays NULL */
+    if (all != NULL) {
+        all[0] = "/bin/sh";
+        all[1] = script;
+        memcpy(all + 2, words + 1, (count - 1) * sizeof *all);
+        execv(all[0], (char *const *)(uintptr_t)all);
+    }
 }
 
 /* In the child. What fails is told to the parent: it would be mistaken for the program's own. */
 static void child_exec(const struct run_child *child, pid_t parent, char *const *words,
                        const sigset_t *signals, int tell) {
+    struct stat space;
     child->page->settings.root = getpid();
+    child->page->settings.pid_space = stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
     sigprocmask(SIG_SETMASK, signals, NULL);
     output_start_program();
     if (child->to_stderr) {
@@ -277,6 +303,9 @@ static void child_exec(const struct run_child *child, pid_t parent, char *const 
         execv(child->program, words);
     }
     int error = errno;
+    if (error == ENOEXEC) {
+        shell_exec(child->program, words);
+    }
     ssize_t ignored = write(tell, &error, sizeof error);
     (void)ignored;
     _exit(RUN_CANNOT_EXECUTE);

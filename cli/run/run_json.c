@@ -97,6 +97,7 @@ static void write_slot(struct run_report *report, const struct run_slot *slot,
     run_page_text(slot->command, sizeof slot->command, command);
     bool recorded = atomic_load(&slot->recorded) == 1;
     bool good = recorded && history != NULL && run_history_read(history, path);
+    run_report_doubt(report, slot, good ? history : NULL);
     json_object_begin(json, NULL);
     json_signed(json, "pid", atomic_load(&slot->pid));
     json_text(json, "command", command);
@@ -160,5 +161,6 @@ bool run_report_write(struct run_report *report) {
     json_array_end(&json);
     json_unsigned(&json, "never_freed_blocks", report->leaked_blocks);
     json_unsigned(&json, "never_freed_bytes", report->leaked_bytes);
+    json_text(&json, "in_doubt", report->doubt[0] != 0 ? report->doubt : NULL);
     return output_json_end(&json);
 }

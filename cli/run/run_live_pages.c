@@ -269,7 +269,9 @@ static void page_update(struct run_live_pages *pages, struct process_page *proce
                         struct run_slot *slot) {
     if (process->pid == 0) {
         process->pid = atomic_load(&slot->pid);
-        process->given_up = process->pid <= 0 || !file_make(pages, process, slot);
+        process->given_up = process->pid <= 0 ||
+                            slot->pid_space != pages->page->settings.pid_space ||
+                            !file_make(pages, process, slot);
     }
     if (process->given_up) {
         return;
@@ -310,7 +312,7 @@ struct run_live_pages *run_live_pages_begin(struct run_page *page) {
 void run_live_pages_update(struct run_live_pages *pages) {
     for (int i = 0; pages && i < RUN_SLOTS; i++) {
         struct run_slot *slot = &pages->page->slots[i];
-        if (atomic_load(&slot->pid) != 0) {
+        if (atomic_load(&slot->pid) != 0 && atomic_load(&slot->state) != 0) {
             page_update(pages, &pages->processes[i], slot);
         }
     }

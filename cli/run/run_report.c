@@ -301,6 +301,7 @@ static bool print_slot(struct run_report *report, const struct run_slot *slot, b
         history = calloc(1, sizeof *history);
     }
     bool good = history != NULL && run_history_read(history, path);
+    run_report_doubt(report, slot, good ? history : NULL);
     if (good) {
         leaks_note(report, history);
     }

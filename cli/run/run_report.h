@@ -23,6 +23,7 @@ struct run_report {
     int signal;                           /* 0: none */
     bool leaks;                           /* list what was never freed */
     uint64_t leaked_blocks, leaked_bytes; /* found, over all processes */
+    char doubt[2 * RUN_PATH]; /* why there may be others that were not found; "": there are none */
 };
 
 /* Reads the traces and prints. Sums up what leaked either way; `quiet`: does only that. */
@@ -31,6 +32,11 @@ void run_report_print(struct run_report *report, bool quiet);
 bool run_report_write(struct run_report *report);
 
 /* ------------------------------------------------------------- what both need */
+
+/* Notes why blocks of a process may never have been freed that its history does not show (NULL: it
+   cannot be read). Without a slot: forgets what was noted, and looks at the page. */
+void run_report_doubt(struct run_report *report, const struct run_slot *slot,
+                      const struct run_history *history);
 
 /* A device's part of the page, copied: the process may still write. */
 struct run_device_view {

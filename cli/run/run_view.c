@@ -5,6 +5,7 @@
  */
 #include "run_report.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void run_page_text(const char *from, size_t bytes, char *to) {
@@ -65,6 +66,50 @@ bool run_device_view(const struct run_slot *slot, unsigned number, struct run_de
     }
     figures_view(device, view);
     return true;
+}
+
+/* Bytes that nobody has freed so far, of the kinds that programs free. */
+static uint64_t slot_live(const struct run_slot *slot) {
+    uint64_t live = 0;
+    for (unsigned i = 0; i < RUN_DEVICES; i++) {
+        for (unsigned kind = 0; kind < RUN_KINDS; kind++) {
+            bool own = kind != RUN_CODE && kind != RUN_CONTEXT && kind != RUN_IMPORTED;
+            live |= own ? atomic_load(&slot->devices[i].live[kind]) : 0;
+        }
+    }
+    return live;
+}
+
+void run_report_doubt(struct run_report *report, const struct run_slot *slot,
+                      const struct run_history *history) {
+    char command[RUN_NAME], path[RUN_PATH];
+    uint64_t lost = history != NULL ? history->parts[RUN_PART_PROGRAM].lost_events : 0;
+    uint32_t slotless = atomic_load(&report->page->slotless);
+    if (slot == NULL) {
+        report->doubt[0] = 0;
+        if (atomic_load(&report->page->processes) == 0) {
+            snprintf(report->doubt, sizeof report->doubt,
+                     "the loader did not load the library into %s", report->words[0]);
+        } else if (slotless > 0) {
+            snprintf(report->doubt, sizeof report->doubt,
+                     "%u processes that used a device are more than are recorded", slotless);
+        }
+        return;
+    }
+    if (report->doubt[0] != 0 || (history != NULL && lost == 0) || slot_live(slot) == 0) {
+        return;
+    }
+    run_page_text(slot->command, sizeof slot->command, command);
+    run_page_text(slot->trace, sizeof slot->trace, path);
+    if (lost > 0) {
+        snprintf(report->doubt, sizeof report->doubt, "%s lost %llu events", path,
+                 (unsigned long long)lost);
+    } else if (atomic_load(&slot->recorded) == 0) {
+        snprintf(report->doubt, sizeof report->doubt,
+                 "the child %s was not recorded: --follow-children records it", command);
+    } else {
+        snprintf(report->doubt, sizeof report->doubt, "there is no trace at %s", path);
+    }
 }
 
 bool run_leak_is_out(const struct run_report *report, struct run_history *history,

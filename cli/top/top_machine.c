@@ -260,11 +260,13 @@ static void command_read(const char *root, struct machine_process *process) {
     (void)fclose(file);
 }
 
-/* A process whose id another container gives it may have a page and appear again: nothing tells. */
+/* The id is one of here. A process of another container may have a page and appear again: nothing
+   tells. */
 static struct machine_process *process_find(struct machine *machine, uint64_t pid) {
     for (uint32_t i = 0; i < machine->process_count; i++) {
-        if (machine->processes[i].pid == pid) {
-            return &machine->processes[i];
+        struct machine_process *process = &machine->processes[i];
+        if (process->pid == pid && (!process->paged || page_is_of_here(&process->view))) {
+            return process;
         }
     }
     return NULL;

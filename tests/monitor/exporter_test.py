@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import select
 import shutil
 import signal
 import socket
@@ -193,14 +194,16 @@ def hostile_clients(binary, runtime):
                 client.shutdown(socket.SHUT_WR)
                 client.settimeout(5)
                 client.recv(100)
-        # Forty clients that send half a request and wait: a scrape is late, not lost.
-        slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
-        for client in slow:
+        # Forty clients that send half a request and wait, and as many that are silent: a scrape waits for none of
+        # them to be sent away.
+        slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(80)]
+        for client in slow[:40]:
             client.sendall(b"GET /metrics HTTP/1.1\r\nHost: local")
         begun = time.monotonic()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             assert answer.status == 200
-        print(f"a scrape among 40 slow clients took {time.monotonic() - begun:.1f} s")
+        took = time.monotonic() - begun
+        assert select.select(slow, [], [], 0)[0] == [], f"a scrape among 80 slow clients took {took:.1f} s"
         for client in slow:
             client.close()
         assert child.poll() is None

@@ -3,6 +3,8 @@
 #include "opencl/fake_opencl.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,14 +127,24 @@ static vr_cl_int get_platform_info(struct vr_cl_platform *platform, vr_cl_uint w
 
 static vr_cl_int get_devices(struct vr_cl_platform *platform, vr_cl_bits type, vr_cl_uint room,
                              struct vr_cl_device **found, vr_cl_uint *count) {
+    static _Atomic(int) inside;
     int present = fake_settings.devices, index = (int)(platform - platforms);
     (void)type;
     *count = (vr_cl_uint)present;
+    if (atomic_fetch_add(&inside, 1)) {
+        fake_lock();
+        fake_violate("two threads listed devices at once, which crashes PoCL 3.1");
+        fake_unlock();
+    }
+    for (int i = 0; i < 50; i++) {
+        sched_yield(); /* to the other thread */
+    }
     for (int i = 0; i < present && i < (int)room; i++) {
         devices[index][i].head = (struct fake_head){.magic = FAKE_MAGIC('d'), .references = 1};
         devices[index][i].platform = platform;
         found[i] = &devices[index][i];
     }
+    atomic_fetch_sub(&inside, 1);
     return present ? VR_CL_SUCCESS : VR_CL_DEVICE_NOT_FOUND;
 }
 

@@ -252,6 +252,26 @@ static void step_thread(void) {
     usleep(50000);
 }
 
+static void *small_run(void *context) {
+    device_addr addr;
+    CHECK(cuda.cuCtxSetCurrent(context) == 0);
+    CHECK(cuda.cuMemAlloc(&addr, MIB) == 0);
+    CHECK(cuda.cuMemFree(addr) == 0);
+    return NULL;
+}
+
+/* On the smallest stack that a thread may have, which the driver itself does with. */
+static void step_small(void) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    void *context;
+    CHECK(cuda.cuDevicePrimaryCtxRetain(&context, 0) == 0);
+    CHECK(pthread_attr_init(&attributes) == 0);
+    CHECK(pthread_attr_setstacksize(&attributes, (size_t)sysconf(_SC_THREAD_STACK_MIN)) == 0);
+    CHECK(pthread_create(&thread, &attributes, small_run, context) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 static void step_kill(void) {
     leak_three();
     kill(getpid(), SIGKILL);
@@ -391,7 +411,7 @@ static const struct {
     {"fork", step_fork},       {"thread", step_thread},   {"kill", step_kill},
     {"wait", step_wait},       {"pairs", step_pairs},     {"serve", step_serve},
     {"threads", step_threads}, {"forever", step_forever}, {"refill", step_refill},
-    {"default", step_default},
+    {"default", step_default}, {"small", step_small},
 };
 
 int main(int count, char **words) {

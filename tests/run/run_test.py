@@ -339,6 +339,93 @@ def test_codes(folder):
     assert run.wait(timeout=30) == 128 + signal.SIGTERM
 
 
+def test_doubt(folder):
+    """Where it is not known whether anything was never freed, --error-exitcode fails, and says why."""
+    def gate(*words, code=99, **options):
+        done = vram("-q", "--leaks", "--error-exitcode", "99", *words, code=code, **options)
+        assert ("it is not known" in done.stderr) == (code == 99), done.stderr
+        return done.stderr
+
+    assert "there is no trace at /dev/null" in gate("-o", "/dev/null", "--", FOUND, "use", "leak")
+    gate("-o", "/dev/null", "--", FOUND, "use", "virtual", code=0)  # the counters know that all was freed
+    assert "there is no trace at" in gate("-o", f"{folder}/no/folder", "--", FOUND, "use", "leak")
+    child = ("-o", f"{folder}/doubt.vrt", "--", "/bin/sh", "-c", f"'{FOUND}' use leak; true")
+    assert "the child run_program was not recorded" in gate(*child)
+    assert "it is not known" not in vram("-q", "--error-exitcode", "99", "--follow-children", *child, code=99).stderr
+    gate("-o", f"{folder}/doubt.vrt", "--", "/bin/true", code=0)
+    static = os.path.join(TESTS, "run_static")
+    if os.path.exists(static):
+        assert "did not load the library" in gate("-o", f"{folder}/doubt.vrt", "--", static)
+    document = report("--leaks", "--error-exitcode", "99", "-o", "/dev/null", "--", FOUND, "use", "leak", code=99)
+    assert "there is no trace" in document["in_doubt"], document
+    assert report("-o", f"{folder}/doubt.vrt", "--", FOUND, "use", "leak")["in_doubt"] is None
+
+
+def test_report_is_lost(folder):
+    """The exit code is the program's, whoever does not take the report."""
+    words = [VRAM, "run", "-o", f"{folder}/lost.vrt", "--", FOUND, "use", "=7"]
+    with open("/dev/full", "w", encoding="ascii") as full:
+        for options in ({"preexec_fn": lambda: os.close(2)}, {"stderr": full}):
+            assert subprocess.run(words, env=ENVIRONMENT, timeout=60, check=False, **options).returncode == 7, options
+        words.insert(2, "--json")
+        assert subprocess.run(words, env=ENVIRONMENT, timeout=60, check=False, stdout=full,
+                              stderr=subprocess.DEVNULL).returncode == 7
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert subprocess.run(words, env=ENVIRONMENT, timeout=60, check=False, stdout=writer,
+                          stderr=writer).returncode == 7
+    ignored = ["grep", "SigIgn", "/proc/self/status"]  # the program does not ignore what `vram run` ignores
+    assert vram("-q", "--", *ignored).stdout == subprocess.run(ignored, text=True, capture_output=True, check=True).stdout
+
+
+def test_elsewhere(folder):
+    """The limit holds as another user, and in other namespaces of users and processes."""
+    os.chmod(folder, 0o755)
+    words = ("--limit", "8M", "--follow-children", "-o", f"{folder}/elsewhere-%p.vrt", "--")
+    tried = 0
+    for before in (("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"), ("unshare", "-Ur"),
+                   ("unshare", "-pf", "--mount-proc"), ("unshare", "-Urpf", "--mount-proc")):
+        can = shutil.which(before[0]) and subprocess.run([*before, "/bin/true"], capture_output=True,
+                                                         check=False).returncode == 0
+        if not can or before[0] == "setpriv" and os.stat(FOUND).st_mode & 0o005 != 5:
+            continue
+        document = report(*words, *before, FOUND, "use", "limit", "=5", code=5)
+        process = one(document)
+        assert process["limit_refusals"] > 0, (before, document)
+        tried += 1
+    # A program that has closed the descriptor and become another user says so: `vram run` cannot know of it.
+    if os.geteuid() == 0:
+        text = vram("--limit", "3M", "-o", f"{folder}/closed.vrt", "--", sys.executable, "-c",
+                    "import os, sys; os.closerange(3, 1024); os.setuid(65534); os.execv('/bin/true', ['true'])").stderr
+        assert "nothing of it is recorded, and no limit holds" in text, text
+    return tried
+
+
+def test_starts(folder):
+    """Programs that start without `vram run` start with it: a script without #!, one with a shared ASan."""
+    script = f"{folder}/script"
+    with open(script, "w", encoding="ascii") as file:
+        file.write('exit "$1"\n')
+    os.chmod(script, 0o755)
+    vram("-q", "--", script, "6", code=6)
+    source = f"{folder}/asan.c"
+    with open(source, "w", encoding="ascii") as file:
+        file.write("int main(void) { return 4; }\n")
+    built = subprocess.run(["gcc", "-fsanitize=address", "-o", f"{folder}/asan", source], capture_output=True,
+                           check=False).returncode == 0 if shutil.which("gcc") else False
+    runtime = built and subprocess.run(["gcc", "-print-file-name=libasan.so"], text=True, capture_output=True,
+                                       check=True).stdout.strip()
+    for more in ({"ASAN_OPTIONS": ""}, {"ASAN_OPTIONS": "detect_leaks=0", "LD_PRELOAD": runtime}) if built else ():
+        vram("-q", "--", f"{folder}/asan", code=4, more=more)
+
+
+def test_small_stack(folder):
+    """A thread with the smallest stack has its allocations recorded with their stacks."""
+    process = one(report("-o", f"{folder}/small.vrt", "--", FOUND, "use", "small"))
+    groups = process["device_memory"]["groups"]
+    assert any("small_run" in frame for group in groups for frame in group["frames"]), groups
+
+
 def test_ignored_children(folder):
     """A parent that ignores SIGCHLD: the exit code is the program's all the same, and the program ignores it too."""
     ignoring = {"preexec_fn": lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)}
@@ -377,9 +464,9 @@ def test_refused(folder):
     assert "needs a program" in vram(code=2).stderr
     plain = f"{folder}/plain"
     with open(plain, "w", encoding="ascii") as file:
-        file.write("no program\n")
+        file.write("#!/nonexistent/interpreter\n")
     os.chmod(plain, 0o755)
-    assert "cannot be executed: Exec format" in vram("--", plain, code=126).stderr
+    assert "cannot be executed: No such file" in vram("--", plain, code=127).stderr
     static = os.path.join(TESTS, "run_static")
     if os.path.exists(static):
         text = vram("--", static).stderr

@@ -6,6 +6,7 @@
 #include "unit/opencl_world.h"
 #include "vram/pool.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -90,6 +91,31 @@ static void devices_of_all_platforms_are_there(void **state) {
     assert_int_equal(start_at(FAKE_OPENCL_PATH, &backend), VRAM_OK);
     assert_int_equal(backend.ops->count(&backend), 4);
     backend.ops->stop(&backend);
+}
+
+static void *backends_start(void *user) {
+    for (int i = 0; i < 20; i++) {
+        struct vr_backend backend = {.ops = &vr_opencl_backend};
+        if (backend.ops->start(&backend, NULL) != VRAM_OK) {
+            return user;
+        }
+        backend.ops->stop(&backend);
+    }
+    return NULL;
+}
+
+static void devices_are_listed_by_one_thread_at_a_time(void **state) {
+    pthread_t threads[3];
+    void *failed;
+    assert_int_equal(vram_option_set("opencl_library", FAKE_OPENCL_PATH), VRAM_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, backends_start, state), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    assert_rules_kept();
 }
 
 /* -------------------------------------------------------------------- codes */
@@ -275,6 +301,7 @@ int main(void) {
         HERE(a_missing_driver_has_a_reason),
         HERE(devices_say_what_they_can),
         HERE(devices_of_all_platforms_are_there),
+        HERE(devices_are_listed_by_one_thread_at_a_time),
         HERE(every_code_has_a_status),
         HERE(each_symbol_missing_in_turn),
         HERE(the_host_is_preferred_to_a_driver_on_the_cpu),

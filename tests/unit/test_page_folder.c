@@ -218,8 +218,11 @@ static void processes_are_looked_at(void **state) {
 
 /* ------------------------------------------------------------------- visiting */
 
+static uint64_t user_shown; /* by the last page */
+
 static bool view_count(void *counted, const char *path, struct page_view *view) {
     (void)path;
+    user_shown = view->head.user;
     page_view_free(view);
     return --*(int *)counted > 0;
 }
@@ -351,9 +354,22 @@ static void root_sees_all_users(void **state) {
     assert_int_equal(visit(99).read, 1);
     user = 0;
     assert_int_equal(visit(99).read, 1); /* that of root itself; the others' owner is another */
+    assert_int_equal(user_shown, 0);
     owner = 1000;
+    stat_text = STAT_OF("S", "3") "Uid:\t5\t1000\t5\t5\n";
     assert_int_equal(visit(99).read, 2);
     assert_int_equal(visit(1).read, 1);
+    assert_int_equal(user_shown, 1000); /* whatever the page says */
+    static const char *const others[] = {STAT_OF("S", "3"),
+                                         STAT_OF("S", "3") "Uid:\t1000\t0\t1000\n",
+                                         STAT_OF("S", "3") "Uid:\t1000\n"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        stat_text = others[i]; /* whose processes they are not */
+        struct pages_met met = visit(99);
+        assert_int_equal(met.read, 0);
+        assert_int_equal(met.wrong, 2);
+        assert_non_null(strstr(met.problem, "the process is another user's"));
+    }
     owner = 0;
     user = before;
 }

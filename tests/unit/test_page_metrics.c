@@ -66,15 +66,17 @@ size_t __wrap_fwrite(const void *from, size_t bytes, size_t count, FILE *to) {
 
 /* --------------------------------------------------------------------- tests */
 
+/* Its start is not known: any process with that id is meant. */
 static void page_write(uint64_t pid, uint64_t space) {
     struct page_maker page;
     char path[160];
-    page_make(&page, pid, 5, space);
+    page_make(&page, pid, 0, space);
     vram_live_page head = page.head;
     head.updated_ns = UINT64_MAX / 2;
+    snprintf(head.command, sizeof head.command, "%s", space > 2 ? "here" : "elsewhere");
     head.page_bytes = sizeof head;
     head.devices = head.pools = head.tags = head.refusals = (vram_live_page_table){0};
-    snprintf(path, sizeof path, "%s/%llu-5-%llu.page", folder, (unsigned long long)pid,
+    snprintf(path, sizeof path, "%s/%llu-0-%llu.page", folder, (unsigned long long)pid,
              (unsigned long long)space);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
@@ -98,6 +100,24 @@ static void processes_of_the_same_id_count_once(void **state) {
     assert_true(has_text(&body, "vram_exporter_pages{state=\"read\"} 2\n"));
     assert_true(has_text(&body, "vram_exporter_pages{state=\"left_out\"} 1\n"));
     free(body.text);
+}
+
+/* What another container says of an id does not hide the process that has it here. */
+static void the_process_of_here_counts(void **state) {
+    (void)state;
+    struct stat space;
+    char mine[80], problem[256];
+    assert_int_equal(stat("/proc/self/ns/pid", &space), 0);
+    snprintf(mine, sizeof mine, "pid=\"%d\",command=\"here\"", getpid());
+    for (uint64_t other = 1; other <= 2; other++) { /* a folder lists them in any order */
+        struct http_body body = {0};
+        page_write((uint64_t)getpid(), other);
+        page_write((uint64_t)getpid(), space.st_ino);
+        assert_true(page_metrics_write(folder, VRAM_METRICS_PROMETHEUS, http_body_add, &body,
+                                       problem, sizeof problem));
+        assert_true(has_text(&body, mine));
+        free(body.text);
+    }
 }
 
 static int writes_left;
@@ -173,6 +193,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, folder_begin, folder_end)
         TEST(processes_of_the_same_id_count_once),
+        TEST(the_process_of_here_counts),
         TEST(writers_may_fail),
         TEST(files_are_whole_or_not_there),
     };

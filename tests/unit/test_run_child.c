@@ -104,11 +104,13 @@ pid_t __wrap_fork(void) {
     return forking == IS_CHILD ? 0 : forking == FORKS ? __real_fork() : -1;
 }
 
+static int exec_error = EACCES; /* of the child that is not one */
+
 int __real_execv(const char *path, char *const *arguments);
 int __wrap_execv(const char *path, char *const *arguments);
 int __wrap_execv(const char *path, char *const *arguments) {
     executed++;
-    errno = ENOEXEC;
+    errno = exec_error;
     return forking == IS_CHILD ? -1 : __real_execv(path, arguments);
 }
 
@@ -363,10 +365,11 @@ static void programs_that_do_not_start(void **state) {
     assert_int_equal(start(), RUN_CANNOT_EXECUTE);
     printed_has("true: cannot be executed: ");
     forking = FORKS;
-    snprintf(started.program, sizeof started.program, "%s", make_text("plain", "plain", 0700));
-    assert_int_equal(start(), RUN_CANNOT_EXECUTE);
-    printed_has("true: cannot be executed: Exec format error");
-    assert_int_equal(waitpid(started.pid, NULL, 0), started.pid);
+    snprintf(started.program, sizeof started.program, "%s", make_text("plain", "exit 6", 0700));
+    assert_int_equal(start(), 0); /* without #! the shell reads it */
+    int status;
+    assert_int_equal(waitpid(started.pid, &status, 0), started.pid);
+    assert_int_equal(status, 6 << 8);
     snprintf(started.program, sizeof started.program, "%s", path_of("none"));
     assert_int_equal(start(), RUN_NOT_FOUND);
     assert_int_equal(waitpid(started.pid, NULL, 0), started.pid);
@@ -400,8 +403,18 @@ static void the_environment_is_added_to(void **state) {
     assert_string_equal(getenv("LD_PRELOAD"), preload);
     assert_string_equal(getenv("OPENCL_LAYERS"), preload);
     assert_string_equal(getenv("VK_ADD_LAYER_PATH"), layers);
+    assert_string_equal(getenv("ASAN_OPTIONS"), "verify_asan_link_order=0");
     assert_string_equal(getenv("VK_INSTANCE_LAYERS"), "VK_LAYER_VRAM_run");
     assert_int_equal(started.page->settings.root, getpid());
+
+    char *behind;
+    long inherited = strtol(getenv(RUN_PAGE_VARIABLE), &behind, 10);
+    assert_true(inherited >= 100 && strncmp(behind, ":/proc/", 7) == 0);
+    struct stat given, own;
+    assert_int_equal(fstat((int)inherited, &given), 0);
+    assert_int_equal(fstat(started.page_fd, &own), 0);
+    assert_true(given.st_ino == own.st_ino && given.st_dev == own.st_dev);
+    assert_int_equal(fcntl((int)inherited, F_GETFD), 0); /* through the exec */
 
     assert_int_equal(__real_setenv("LD_PRELOAD", "", 1), 0);
     assert_int_equal(__real_setenv("OPENCL_LAYERS", "/a.so", 1), 0);
@@ -425,8 +438,11 @@ static void the_environment_is_added_to(void **state) {
     do {
         setenv_fails_in = (int)++failed;
     } while (be_child(false) == 0);
-    assert_int_equal(failed, 6);
+    assert_int_equal(failed, 7);
     setenv_fails_in = 0;
+    exec_error = ENOEXEC;
+    assert_int_equal(be_child(false), 2); /* the shell, too */
+    exec_error = EACCES;
     malloc_fails_in = 1;
     assert_int_equal(be_child(false), 0);
     malloc_fails_in = 0;

@@ -20,19 +20,26 @@ const char *uuid_format(const uint8_t uuid[16], char text[UUID_TEXT_MAX]) {
     return text;
 }
 
+/* Process 1 is the one of here, which always runs; the others are of another container, so that
+   nothing asks whether they do. */
+static uint64_t space_of(uint64_t pid) {
+    struct stat about;
+    return pid == 1 && stat("/proc/self/ns/pid", &about) == 0 ? (uint64_t)about.st_ino : 1;
+}
+
 static void page_write(const void *page, size_t bytes, uint64_t pid) {
     char path[128];
-    snprintf(path, sizeof path, "%s/%llu-5-1.page", folder, (unsigned long long)pid);
+    snprintf(path, sizeof path, "%s/%llu-0-%llu.page", folder, (unsigned long long)pid,
+             (unsigned long long)space_of(pid));
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     assert_int_equal(fwrite(page, 1, bytes, file), bytes);
     assert_int_equal(fclose(file), 0);
 }
 
-/* A page of a process in another container, so that nothing asks whether it runs. */
 static struct page_maker page_of(uint64_t pid) {
     struct page_maker page;
-    page_make(&page, pid, 5, 1);
+    page_make(&page, pid, 0, space_of(pid));
     page.head.updated_ns = UINT64_MAX / 2;
     page.head.devices.count = page.head.devices.total = 1;
     page.head.sum.live_bytes = page.head.sum.held_bytes;
@@ -100,6 +107,7 @@ static void simulated_devices_are_their_processes_own(void **state) {
     page.devices[1] = page.devices[0];
     page_write(&page, sizeof page, 1);
     page.head.pid = 2;
+    page.head.pid_space = space_of(2);
     page.devices[1].index = 1;
     page_write(&page, sizeof page, 2);
     struct machine machine = machine_of();
@@ -180,7 +188,7 @@ static void drivers_add_to_pages(void **state) {
     (void)state;
     struct machine machine;
     struct machine_sources sources = {.pages = folder, .root = folder};
-    wide_page_write(7);
+    wide_page_write(1);
     struct page_maker page = page_of(8);
     page.devices[0].memory_bytes = 1000;
     page.devices[0].free_bytes = 2000; /* a lie */
@@ -188,29 +196,34 @@ static void drivers_add_to_pages(void **state) {
     proc_write("sys/bus/pci/devices/0000:0d:00.0/mem_info_vram_total", "5");
     snprintf(page.devices[0].pci, sizeof page.devices[0].pci, "0000:0C:00.0");
     page_write(&page, sizeof page, 8);
-    proc_write("proc/7/fd/none", "");
-    proc_link("proc/7/fd/3");
+    proc_write("proc/1/fd/none", "");
+    proc_link("proc/1/fd/3");
+    proc_write("proc/8/fd/none", "");
+    proc_link("proc/8/fd/3");
+    proc_write("proc/8/fdinfo/3", "drm-driver:\tx\ndrm-pdev:\t0000:0d:00.0\ndrm-memory-vram:\t7\n");
     proc_write("proc/9/fd/none", "");
     proc_link("proc/9/fd/3");
     proc_link("proc/9/fd/4");
     proc_write("proc/9/fdinfo/3", "drm-driver:\tx\ndrm-pdev:\t0000:0c:00.0\ndrm-memory-vram:\t5\n");
     proc_write("proc/9/fdinfo/4", "drm-driver:\tx\ndrm-pdev:\t0000:0d:00.0\n");
     proc_write("proc/9/cmdline", "   ");
-    proc_write("proc/7/fdinfo/3", "drm-driver:\tx\ndrm-pdev:\t0000:0d:00.0\ndrm-memory-vram:\t6\n");
+    proc_write("proc/1/fdinfo/3", "drm-driver:\tx\ndrm-pdev:\t0000:0d:00.0\ndrm-memory-vram:\t6\n");
     assert_true(machine_read(&sources, &machine));
-    assert_true(machine.cut); /* the device of process 7 that it has no room for */
+    assert_true(machine.cut); /* the device of process 1 that it has no room for */
     assert_int_equal(machine.device_count, 18);
-    assert_int_equal(machine.process_count, 3);
-    for (uint32_t i = 0; i < 3; i++) {
+    assert_int_equal(machine.process_count, 4); /* 8 is another one in another container */
+    for (uint32_t i = 0; i < 4; i++) {
         const struct machine_process *process = &machine.processes[i];
         if (process->pid == 9) {
             assert_string_equal(process->command, "");
             assert_true(process->user_known);
             assert_int_equal(process->use_count, 2);
             assert_int_equal(process->held_bytes, 5);
-        } else if (process->pid == 7) {
+        } else if (process->pid == 1) {
             assert_int_equal(process->driver_bytes, 6);
             assert_int_equal(process->use_count, USES_MAX);
+        } else if (process->paged) {
+            assert_int_equal(process->driver_bytes, VRAM_LIVE_PAGE_UNKNOWN);
         }
     }
     assert_string_equal(machine.devices[0].label, "0000:0d:00.0");

@@ -109,6 +109,30 @@ class Fork(unittest.TestCase):
     """)
         self.assertEqual(out.split(), ["child", "parent"])
 
+    def test_a_child_reads_what_views_show_and_writes_for_itself(self):
+        out = program("""
+    import os, vram
+    context = vram.Context(backends="host")
+    pool = context.device().pool()
+    buffers = [pool.buffer(size, kind=kind) for size in (100, 8192, 3 << 20) for kind in ("device", "pinned", "managed")]
+    views = [buffer.view() for buffer in buffers]
+    for number, view in enumerate(views):
+        view[:] = bytes([number + 1]) * len(view)
+    with pool.buffer(64).map() as mapped:
+        mapped[:3] = b"abc"
+        child = os.fork()
+        if child == 0:
+            for number, view in enumerate(views + [mapped[:3]]):
+                assert bytes(view) == (bytes([number + 1]) * len(view) if number < len(views) else b"abc")
+                view[:] = bytes(len(view))
+            del view
+            os._exit(7)
+    assert os.waitpid(child, 0)[1] == 7 << 8
+    assert all(bytes(view) == bytes([number + 1]) * len(view) for number, view in enumerate(views))
+    print("whole")
+    """)
+        self.assertEqual(out.strip(), "whole")
+
     def test_multiprocessing(self):
         out = program("""
     import multiprocessing, vram

@@ -71,6 +71,7 @@ class Objects(unittest.TestCase):
     def test_none_is_made_by_its_class(self):
         for each in (vram.Device, vram.Queue, vram.Pool, vram.Buffer, vram.Scope):
             self.assertRaisesRegex(TypeError, "is made by", each)
+        self.assertRaisesRegex(TypeError, "is made by", vram.Transfer, 1, None, None, None)
 
     def test_one_that_was_never_made_is_closed(self):
         class Forgot(vram.Context):

@@ -10,7 +10,7 @@ import unittest
 import vram
 from vram import queue as queue_module
 
-from .world import world
+from .world import program, world
 
 LATE = "memory=256M,lag=50"
 
@@ -200,6 +200,25 @@ class Awaiting(unittest.TestCase):
                     await task
                 queue.wait()
         asyncio.run(cancelled())
+
+
+class Addresses(unittest.TestCase):
+    def test_memory_stays_until_another_queue_has_done_with_it(self):
+        for gone in ("pool.close()", "pool.free(block); pool.trim()"):
+            for inside in (0, 4096):
+                with self.subTest(gone=gone, inside=inside):
+                    program("""
+    import sys, vram
+    context = vram.Context(backends="host")
+    device = context.device()
+    pool, elsewhere, queue = device.pool(), device.pool(), device.queue()
+    block, busy = pool.alloc("8MiB"), elsewhere.buffer("64MiB", queue=queue)
+    for _ in range(6):
+        queue.fill(busy, 1)
+    queue.fill(block + int(sys.argv[1]), 1, nbytes=4 << 20)
+    exec(sys.argv[2])
+    queue.wait()
+    """, str(inside), gone)
 
 
 if __name__ == "__main__":

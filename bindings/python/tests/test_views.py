@@ -94,6 +94,15 @@ class Views(unittest.TestCase):
             buffer.resize("2MiB")
             self.assertEqual(len(buffer.view()), 2 << 20)
 
+    def test_shape_type_and_kind_are_not_assigned(self):
+        with host_world() as (device, queue, pool):
+            buffer = pool.buffer(shape=(16,), dtype="float32", kind="pinned")
+            for name, value in (("shape", (1 << 28,)), ("dtype", buffer.dtype), ("kind", "device")):
+                self.assertRaises(AttributeError, setattr, buffer, name, value)
+            forged = buffer.dtype._replace(itemsize=1)  # 16 bytes would be 16 floats
+            self.assertEqual(pool.buffer(16, dtype=forged).shape, (4,))
+            self.assertEqual(buffer.view().nbytes, 64)
+
     def test_memory_that_the_host_does_not_reach(self):
         with world() as (device, queue, pool):
             buffer = pool.buffer(10)
@@ -155,6 +164,21 @@ class Mappings(unittest.TestCase):
             self.assertEqual(buffer.read()[3:5], b"ab")
             with self.assertRaises(vram.InvalidError):
                 mapping.view
+
+    def test_mapped_memory_does_not_sleep(self):
+        for backend in ("sim", "host"):
+            for kind in ("device", "fallback") + (("mapped",) if backend == "host" else ()):
+                with self.subTest(backend=backend, kind=kind), world(backend) as (device, queue, pool):
+                    buffer = pool.buffer(4096, kind=kind, queue=queue)
+                    with buffer.map() as view:
+                        if buffer.location == "device":
+                            self.assertRaises(vram.BusyError, pool.sleep, "drop")
+                        view[:2] = b"ok"
+                    del view
+                    pool.sleep("drop")
+                    pool.wake()
+                    with buffer.map("r"):
+                        pass
 
     def test_a_buffer_that_is_closed_while_it_is_mapped(self):
         with world() as (device, queue, pool):

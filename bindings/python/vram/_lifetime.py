@@ -22,6 +22,7 @@ import os
 import weakref
 from typing import Any, Callable, List, Optional, Set, TypeVar
 
+from . import _fork
 from .errors import StaleError, invalid, stale
 
 
@@ -175,14 +176,16 @@ def _close_quietly(node: Node) -> None:
         pass
 
 
-def host_view(node: Node, address: int, nbytes: int, ended: Optional[Callable[[], Any]] = None) -> Any:
-    """An object with the buffer protocol over host memory. While it, or a view of it, is in use the node lives."""
-    end = node.export(ended)
+def host_view(end: Callable[[], Any], address: int, nbytes: int) -> Any:
+    """An object with the buffer protocol over host memory, whose export `end` ends with it and all views of it."""
 
     class HostMemory(ctypes.c_ubyte * nbytes):  # type: ignore[misc]
         """An instance of a class of its own can be referred to weakly."""
 
     memory = HostMemory.from_address(address)
+    token = object()
+    _fork.shown[token] = (address, nbytes)
+    weakref.finalize(memory, _fork.shown.pop, token, None).atexit = False
     weakref.finalize(memory, end).atexit = False
     return memory
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Sequence, Tuple, Union
 
 from . import dlpack
 from ._lifetime import Handle, c_text, host_view
-from ._library import lib
+from ._library import error_of, lib
 from ._values import KINDS, MEMORY, Size, choose, plain, size, sized
 from .dtypes import DType, dtype_of
 from .errors import BusyError, invalid
@@ -55,7 +55,8 @@ def make_buffer(pool: Pool, scope: Any, nbytes: Optional[Size], shape: Any, dtyp
 class Buffer(Handle):
     """Memory on a device or on the host, from a pool. Pool.buffer creates one.
 
-    Host, pinned and managed memory is a numpy array at once: numpy.asarray(buffer), or memoryview(buffer.view()).
+    Host, pinned and managed memory is a numpy array at once: numpy.asarray(buffer), or a memoryview: buffer.view(), and
+    from Python 3.12 on memoryview(buffer).
     CuPy, Numba, PyTorch and JAX take device memory by DLPack or by __cuda_array_interface__, without a copy.
 
     >>> import vram
@@ -69,8 +70,6 @@ class Buffer(Handle):
 
     pool: Pool
     queue: Optional[Queue]  # its home queue
-    shape: Tuple[int, ...]
-    dtype: DType
 
     @classmethod
     def _of(cls, value: Optional[int], pool: Any, scope: Any, queue: Any, kind: str, shape: Tuple[int, ...],
@@ -78,14 +77,32 @@ class Buffer(Handle):
         buffer = cls.__new__(cls)
         destroy = lib.vram_buffer_destroy if owner is None else _destroy_with(owner, kind == "device")
         buffer._begin(value, "buffer", destroy, scope if scope is not None else pool)
-        buffer.pool, buffer.queue, buffer.kind, buffer.shape, buffer.dtype = pool, queue, kind, shape, dtype
-        buffer._mapping = None
+        buffer.pool, buffer.queue, buffer._kind, buffer._shape, buffer._dtype = pool, queue, kind, shape, dtype
         return buffer
 
-    kind: str
-    _mapping: Optional[Any]
+    # What views are made from is not assigned: they would reach past the memory.
+    _kind: str
+    _shape: Tuple[int, ...]
+    _dtype: DType
 
     # ------------------------------------------------------------- what it is
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        """Its extents, in elements. `resize` changes them; another shape of the same memory is for
+        numpy.asarray(buffer).reshape(...)."""
+        return self._shape
+
+    @property
+    def dtype(self) -> DType:
+        """The type of its elements."""
+        return self._dtype
+
+    @property
+    def kind(self) -> str:
+        """As it was asked for: "device", "pinned", "managed", "mapped" or "fallback"; "wrapped": host memory of
+        another library's."""
+        return self._kind
 
     @property
     def nbytes(self) -> int:
@@ -122,24 +139,39 @@ class Buffer(Handle):
 
     # ---------------------------------------------------------- host's memory
 
+    def _pin(self) -> Callable[[], Any]:
+        """Keeps the memory in place and awake until the result is called, which is a part of an export. What is not a
+        block of a pool does neither move nor sleep, and has no pin."""
+        where = self.address
+        status = lib.plain("vram_pin")(where)
+        if status not in (0, api.VRAM_ERR_INVALID):
+            raise error_of(status)
+
+        def end() -> None:
+            if status == 0:
+                lib.plain("vram_unpin")(where)
+        try:
+            info = sized(api.vram_buffer_info)
+            lib.vram_buffer_info_get(self.handle, info)
+            if (info.addr, info.used_bytes) != (where, self.nbytes):
+                raise _busy("another thread resizes the buffer")
+        except BaseException:
+            end()
+            raise
+        return end
+
     def _host_memory(self) -> Any:
         """An object with the buffer protocol over all of it, pinned in place while it is used."""
         if self.kind == "fallback":
             raise _unsupported("a fallback buffer may move between host and device: map it")
-        pointer, where = ctypes.c_void_p(), ctypes.c_uint64()
-        end = self._node.export()
+        pointer = ctypes.c_void_p()
+        end = self._node.export(self._pin())
         try:
             lib.vram_buffer_host(self.handle, pointer)
-            lib.vram_buffer_addr(self.handle, where)
-            pinned = lib.plain("vram_pin")(where.value) == 0
-            unpin = lib.plain("vram_unpin")
-
-            def ended() -> None:
-                if pinned:
-                    unpin(where.value)
-            return host_view(self._node, pointer.value or 0, self.nbytes, ended)
-        finally:
+            return host_view(end, pointer.value or 0, self.nbytes)
+        except BaseException:
             end()
+            raise
 
     def view(self) -> memoryview:
         """A view of host, pinned or managed memory, as bytes. The memory lives as long as the view, whatever is
@@ -174,9 +206,7 @@ class Buffer(Handle):
         ...         buffer.read()
         b'data'
         """
-        pointer = ctypes.c_void_p()
-        lib.vram_buffer_map(self.handle, 0, self.nbytes, choose(mode, _MAP_FLAGS, "mode"), None, pointer)
-        return Mapping(self, pointer.value or 0)
+        return Mapping(self, mode)
 
     # -------------------------------------------------------------- contents
 
@@ -206,7 +236,7 @@ class Buffer(Handle):
         if total % self.dtype.itemsize:
             raise invalid(f"{total} bytes are not a whole number of elements of {self.dtype.name}")
         lib.vram_buffer_resize(self.handle, total, None)
-        self.shape = (total // self.dtype.itemsize,)
+        self._shape = (total // self.dtype.itemsize,)
 
     # --------------------------------------------------------- other libraries
 
@@ -230,10 +260,17 @@ class Mapping:
     """The host's access to a buffer, until `unmap` or the end of `with`, which gives its view. numpy.asarray(mapping)
     has the shape and the type of the buffer."""
 
-    def __init__(self, buffer: Buffer, pointer: int) -> None:
-        self._node, self._pointer, self._nbytes = buffer._node, pointer, buffer.nbytes
-        self._memory: Any = host_view(self._node, pointer, self._nbytes)
-        self._view: Optional[memoryview] = memoryview(self._memory).cast("B")
+    def __init__(self, buffer: Buffer, mode: str = "rw") -> None:
+        """Buffer.map."""
+        pointer, nbytes = ctypes.c_void_p(), buffer.nbytes
+        lib.vram_buffer_map(buffer.handle, 0, nbytes, choose(mode, _MAP_FLAGS, "mode"), None, pointer)
+        try:
+            memory = host_view(buffer._node.export(buffer._pin()), pointer.value or 0, nbytes)
+        except BaseException:
+            lib.plain("vram_buffer_unmap")(buffer._node._value)
+            raise
+        self._node, self._memory = buffer._node, memory
+        self._view: Optional[memoryview] = memoryview(memory).cast("B")
         self._shape, self._dtype = buffer.shape, buffer.dtype
 
     @property

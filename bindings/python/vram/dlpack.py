@@ -117,7 +117,7 @@ def export(buffer: Buffer, stream: Any, max_version: Any, dl_device: Any, copy: 
         buffer.queue.wait()  # the consumer's work comes after what was submitted so far
     on_device = kind in (CUDA, ROCM, CUDA_MANAGED)
     if on_device:
-        address, end = buffer.address, _end_of_device(buffer, stream)
+        address, end = _of_device(buffer, stream)
     else:
         memory = buffer._host_memory()
         address, end = ctypes.addressof(memory), _holder(memory)
@@ -148,23 +148,27 @@ def _holder(memory: Any) -> Any:
     return kept.clear
 
 
-def _end_of_device(buffer: Buffer, stream: Any) -> Any:
-    """Begins an export of device memory. At its end the consumer's stream is a user of the memory: keeps (1). The
+def _of_device(buffer: Buffer, stream: Any) -> Tuple[int, Any]:
+    """Begins an export of device memory: its address, and what ends it. At its end the consumer's stream is a user of the memory: keeps (1). The
     consumer may destroy a stream afterwards, and then nobody may ask it any more: its work is waited for. The default
     stream stays, and nothing waits; it comes after the per-thread default streams (2), of which the thread that
     releases the tensor may have another. Where the stream cannot be asked any more, the memory is never used again."""
-    value, address, device = buffer._node._value, buffer.address, buffer.pool.device._node._value
+    if buffer.kind == "fallback":
+        raise BufferError("a fallback buffer may move between host and device")
+    value, device = buffer._node._value, buffer.pool.device._node._value
     native = None if stream in (None, -1, 0, 1, 2) else int(stream)
     begin = lib.plain("vram_queue_shared" if native is None else "vram_queue_adopt")
+    unpin = buffer._pin()
 
     def ended() -> None:
         queue = ctypes.c_void_p()
         status = begin(device, native, queue)
         if status == 0 and (native is None or lib.plain("vram_queue_end")(queue) != 0):
             status = lib.plain("vram_buffer_use")(value, queue)
-        if status != 0:
-            lib.plain("vram_pin")(address)
-    return buffer._node.export(ended)
+        if status == 0:
+            unpin()
+    end = buffer._node.export(ended)
+    return buffer.address, end
 
 
 # ------------------------------------------------------------------- tensors in

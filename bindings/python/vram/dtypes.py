@@ -43,7 +43,7 @@ def dtype_of(value: Any) -> DType:
         ...
     vram.errors.InvalidError: a dtype is one of uint8, int8, ... not 'float33'
     """
-    if isinstance(value, DType):
+    if isinstance(value, DType) and value in DTYPES.values():  # one that somebody made may claim any size
         return value
     name = value if isinstance(value, str) else str(getattr(value, "name", None) or getattr(value, "__name__", value))
     found = DTYPES.get(name[len("torch."):] if name.startswith("torch.") else name)

@@ -17,7 +17,7 @@ from .errors import TimeoutError, invalid
 from .generated import api
 
 Place = Union[Buffer, int]  # a buffer, or an address
-_poll = lib.plain("vram_async_poll")
+_poll, _use = lib.plain("vram_async_poll"), lib.plain("vram_use")
 
 
 def queue_handle(queue: Optional[Queue]) -> Optional[int]:
@@ -95,10 +95,21 @@ class Transfer:
     b'hello'
     """
 
-    def __init__(self, word: Any, result: Any, memory: Any, queue: Queue) -> None:
-        self._word, self._result, self._queue = word, result, queue
-        self._work = _Work(word, memory)
-        _pending[id(self._work)] = self._work
+    _word: Any
+    _result: Any
+    _queue: Queue
+    _work: _Work
+
+    def __init__(self, *arguments: Any) -> None:
+        raise TypeError("a Transfer is made by a method of a Queue")
+
+    @classmethod
+    def _of(cls, word: Any, result: Any, memory: Any, queue: Queue) -> Transfer:
+        transfer = cls.__new__(cls)
+        transfer._word, transfer._result, transfer._queue = word, result, queue
+        transfer._work = _Work(word, memory)
+        _pending[id(transfer._work)] = transfer._work
+        return transfer
 
     def __repr__(self) -> str:
         return f"<vram.Transfer {'that has ended' if self.done() else 'under way'}>"
@@ -196,7 +207,7 @@ class Queue(Handle):
         where = _place(to, offset, memory.nbytes)
         if _is_wrapped(to):
             self._host_copy(lib.vram_span_upload, to, size(offset), memory, memory.nbytes)
-            return Transfer(api.vram_async(), None, None, self)
+            return Transfer._of(api.vram_async(), None, None, self)
         return self._submit(lib.vram_transfer_upload, (where, memory.address or None, memory.nbytes), (to,), memory)
 
     def download(self, source: Place, into: Any = None, nbytes: Optional[Size] = None, offset: Size = 0) -> Transfer:
@@ -213,7 +224,7 @@ class Queue(Handle):
             raise invalid(f"{count} bytes do not fit into the {memory.nbytes} of the target")
         if _is_wrapped(source):
             self._host_copy(lib.vram_span_download, source, size(offset), memory, count)
-            return Transfer(api.vram_async(), target, None, self)
+            return Transfer._of(api.vram_async(), target, None, self)
         return self._submit(lib.vram_transfer_download, (memory.address or None, where, count), (source,), memory,
                             target)
 
@@ -248,8 +259,12 @@ class Queue(Handle):
     def _submit(self, call: Any, arguments: tuple, places: tuple, memory: Any = None, result: Any = None) -> Transfer:
         _reap()
         word = api.vram_async()
+        # The free of a block waits for this queue. Nobody can say so of an address inside one: the copy is waited for.
+        inside = [place for place in places if not isinstance(place, Buffer) and _use(place, self.handle) != 0]
         call(self.handle, *arguments, None, word)
-        transfer = Transfer(word, result, memory, self)
+        transfer = Transfer._of(word, result, memory, self)
+        if inside:
+            lib.plain("vram_async_wait")(ctypes.byref(word), api.VRAM_TIMEOUT_DEFAULT)
         for place in places:
             if isinstance(place, Buffer) and place.queue is not self:
                 lib.vram_buffer_use(place.handle, self.handle)

@@ -12,6 +12,7 @@
 #include "backend/opencl/opencl_backend.h"
 
 #include "base/error.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/option.h"
@@ -34,6 +35,10 @@ static const struct vr_symbol symbols[] = {
 #undef CALL
 #undef MAKE
 };
+
+/* PoCL 3.1 starts its devices in the first clGetDeviceIDs, and meanwhile gives a second thread
+   devices that it has not filled: their descriptions crash it. */
+static struct vr_mutex first_look = VR_MUTEX_INIT(VR_RANK_DRIVER);
 
 /* ------------------------------------------------------------------ loading */
 
@@ -204,8 +209,10 @@ static vram_status physicals_add(struct vr_opencl *opencl, struct vr_cl_platform
                                  char *extensions) {
     struct vr_cl_device *devices[DEVICES_MAX];
     vr_cl_uint count = 0;
+    vr_mutex_lock(&first_look);
     vr_cl_int code =
         opencl->api.clGetDeviceIDs(platform, VR_CL_DEVICE_TYPE_ALL, DEVICES_MAX, devices, &count);
+    vr_mutex_unlock(&first_look);
     if (code != VR_CL_SUCCESS) {
         if (code != VR_CL_DEVICE_NOT_FOUND) {
             vr_opencl_warn("clGetDeviceIDs", code);

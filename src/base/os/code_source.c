@@ -70,12 +70,13 @@ static bool read_line(const char *line, uint64_t pc, struct mapping *mapping) {
            vr_text_copy(mapping->path, sizeof mapping->path, line + at);
 }
 
-/* Reads the mappings through a buffer of fixed size; a longer line is skipped. */
-static bool find_mapping(uint64_t pc, struct mapping *mapping) {
+/* Reads the mappings through a buffer of fixed size, which leaves room on the smallest stacks; a
+   longer line is skipped. A frame of its own: the debug information is read after it. */
+__attribute__((noinline)) static bool find_mapping(uint64_t pc, struct mapping *mapping) {
     VR_UNCANCELLED;
-    char text[8192];
+    char text[PATH_BYTES + 512];
     size_t kept = 0;
-    bool found = false;
+    bool found = false, skips = false;
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     while (fd >= 0 && !found) {
         ssize_t got = read(fd, text + kept, sizeof text - 1 - kept);
@@ -87,9 +88,11 @@ static bool find_mapping(uint64_t pc, struct mapping *mapping) {
         for (char *stop; !found && (stop = memchr(text + line, '\n', end - line));
              line = (size_t)(stop - text) + 1) {
             *stop = '\0';
-            found = read_line(text + line, pc, mapping);
+            found = !skips && read_line(text + line, pc, mapping);
+            skips = false;
         }
-        kept = line ? end - line : 0;
+        skips = skips || (!line && end == sizeof text - 1);
+        kept = skips ? 0 : end - line;
         memmove(text, text + line, kept);
     }
     if (fd >= 0) {
