@@ -77,6 +77,7 @@ class Program:
         self.things = [None, bytes(64), bytearray(4096)]
         self.shown = []  # views: a weak reference, where it begins and ends, and whose memory it is
         self.owners = weakref.WeakKeyDictionary()  # buffers over another one's memory: that one
+        self.met = weakref.WeakSet()
         self.depth, self.unexpected = 0, []
 
     # ---------------------------------------------------------------- arguments
@@ -133,7 +134,8 @@ class Program:
         """Keeps what a step made. Memory that is shown belongs to one buffer alone."""
         if isinstance(made, memoryview) or numpy and isinstance(made, numpy.ndarray):
             self.show(made, of)
-        if isinstance(made, vram.Buffer):
+        if isinstance(made, vram.Buffer) and made not in self.met:  # an attribute may give one again
+            self.met.add(made)
             if isinstance(of, vram.Buffer):
                 self.owners[made] = of
             self.check(made)
