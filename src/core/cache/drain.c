@@ -15,8 +15,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "core/limit/tag.h"
-#include "core/space/span.h"
 
 #include <assert.h>
 
@@ -33,9 +31,10 @@ static void drop_use(struct vr_block *block) {
     vr_block_note_held(block);
 }
 
-/* A block leaves the pool's books. Uses that are left here were added during the free, which is too
-   late, or while it was asleep, when no work used it; they are dropped. */
-static void leave_books(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp) {
+/* Uses that are left here were added during the free, which is too late, or while it was asleep,
+   when no work used it; they are dropped. */
+void vr_pool_leave_books(struct vr_pool *pool, struct vr_block *block,
+                         struct vr_queue_stamp stamp) {
     assert(vr_block_is_cached(block)); /* the caller owns it: block.h (1) */
     assert(!vr_block_stays(block) && !block->stateless);
     while (block->uses) {
@@ -49,7 +48,7 @@ static void leave_books(struct vr_pool *pool, struct vr_block *block, struct vr_
 }
 
 void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp) {
-    leave_books(pool, block, stamp);
+    vr_pool_leave_books(pool, block, stamp);
     if (vr_block_is_other(block)) {
         vr_fallback_freed(pool, block);
         return;
@@ -101,35 +100,6 @@ void vr_pool_settle(struct vr_pool *pool) {
             vr_pool_to_space(pool, block, block->freed);
         }
     }
-}
-
-/* Whether the block can become claims over memory that sleeps. */
-static bool can_hide(const struct vr_block *block, const char *tag) {
-    const char *name = vr_tag_name(vr_load(&block->tag, VR_RELAXED));
-    return block->asleep && !block->pins && !block->growing && !block->stateless &&
-           (!tag || vr_sleep_tag_covers(tag, name));
-}
-
-vram_status vr_pool_free_asleep(struct vr_pool *pool, const char *tag, bool *any) {
-    assert(vr_pool_is_locked(pool));
-    for (struct vr_block **at = &pool->deferred; *at;) {
-        struct vr_block *block = *at;
-        struct vr_space *space = pool->spaces[block->part];
-        if (!can_hide(block, tag)) {
-            at = &block->next;
-            continue;
-        }
-        if (vr_span_stock(space, vr_sleep_pieces(space, block)) != VRAM_OK) {
-            return VRAM_ERR_HOST_MEMORY;
-        }
-        *at = block->next;
-        block->asleep = block->sealed = false;
-        vr_block_note_held(block);
-        leave_books(pool, block, block->freed);
-        vr_sleep_hide_block(space, block);
-        *any = true;
-    }
-    return VRAM_OK;
 }
 
 bool vr_pool_deferred(struct vr_pool *pool, struct vr_queue_stamp *stamp) {

@@ -27,6 +27,9 @@ void vr_pool_report_up(struct vr_pool *pool);
    after vr_block_table_reserve; live_block.c. */
 void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_id queue);
 
+/* The first part of vr_pool_to_space: the block is FREE, and its span is for the caller to end. */
+void vr_pool_leave_books(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp);
+
 /* Returns an owned block (state CACHED) to its space, to be reused when the stamp has passed. Under
    the lock; drain.c. */
 void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp);
@@ -99,10 +102,6 @@ void vr_pool_thread_ended(struct vr_thread_state *thread);
 
 /* Returns the blocks in `deferred` that no longer wait to the space. Under the lock. */
 void vr_pool_settle(struct vr_pool *pool);
-
-/* Makes claims (sleep.h (7)) of the blocks of the tag (NULL: all) in `deferred` that are asleep.
-   *any: there was one. Fails only with VRAM_ERR_HOST_MEMORY. Under the lock. */
-vram_status vr_pool_free_asleep(struct vr_pool *pool, const char *tag, bool *any);
 
 /* Work that a block in `deferred` waits for; false: none. Under the lock. */
 bool vr_pool_deferred(struct vr_pool *pool, struct vr_queue_stamp *stamp);

@@ -141,7 +141,7 @@ static void read_deferred(struct vram_oom_report *report, struct vr_pool *pool) 
         }
         if (block->asleep || block->sealed || block->pins) {
             uint64_t asleep =
-                block->asleep ? vr_sleep_released_bytes(pool->spaces[block->part], block) : 0;
+                block->asleep ? vr_space_released(pool->spaces[block->part], block) : 0;
             report->asleep_bytes -= asleep;
             report->pinned_bytes += bytes - asleep;
             continue;

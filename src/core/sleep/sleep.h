@@ -84,9 +84,6 @@ vram_status vr_sleep_pick_rebuilds(struct vr_space *space, struct vr_sleep_state
 uint32_t vr_sleep_pieces(const struct vr_space *space, const struct vr_block *block);
 void vr_sleep_hide_block(struct vr_space *space, struct vr_block *block);
 
-/* The bytes of the block whose memory was released. */
-uint64_t vr_sleep_released_bytes(const struct vr_space *space, const struct vr_block *block);
-
 /* Moves the sleep states and seals of released pieces under no block to *ended, for the caller to
    free; the pieces end. */
 void vr_sleep_drop_unused(struct vr_space *space, struct vr_sleep *sleep,

@@ -311,16 +311,6 @@ uint32_t vr_sleep_pieces(const struct vr_space *space, const struct vr_block *bl
     return count;
 }
 
-uint64_t vr_sleep_released_bytes(const struct vr_space *space, const struct vr_block *block) {
-    uint64_t bytes = 0, end = vr_span_end(block);
-    const struct vr_piece *piece;
-    for (uint64_t from = vr_span_addr(block), at = from; (piece = piece_under(space, &at, end));
-         from = at) {
-        bytes += piece->released ? vr_smaller(at, end) - from : 0;
-    }
-    return bytes;
-}
-
 void vr_sleep_hide_block(struct vr_space *space, struct vr_block *block) {
     uint64_t at = vr_span_addr(block), end = vr_span_end(block);
     struct vr_piece *piece;

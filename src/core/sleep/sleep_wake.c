@@ -16,14 +16,47 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "core/limit/tag.h"
+#include "core/space/span.h"
 
 #include <assert.h>
+
+/* Whether the block can become claims over memory that sleeps. */
+static bool can_hide(const struct vr_block *block, const char *tag) {
+    const char *name = vr_tag_name(vr_load(&block->tag, VR_RELAXED));
+    return block->asleep && !block->pins && !block->growing && !block->stateless &&
+           (!tag || vr_sleep_tag_covers(tag, name));
+}
+
+/* Makes claims of the blocks of the tag (NULL: all) in `deferred` that are asleep. *any: there was
+   one. */
+static vram_status hide_freed(struct vr_pool *pool, const char *tag, bool *any) {
+    assert(vr_pool_is_locked(pool));
+    for (struct vr_block **at = &pool->deferred; *at;) {
+        struct vr_block *block = *at;
+        struct vr_space *space = pool->spaces[block->part];
+        if (!can_hide(block, tag)) {
+            at = &block->next;
+            continue;
+        }
+        if (vr_span_stock(space, vr_sleep_pieces(space, block)) != VRAM_OK) {
+            return VRAM_ERR_HOST_MEMORY;
+        }
+        *at = block->next;
+        block->asleep = block->sealed = false;
+        vr_block_note_held(block);
+        vr_pool_leave_books(pool, block, block->freed);
+        vr_sleep_hide_block(space, block);
+        *any = true;
+    }
+    return VRAM_OK;
+}
 
 /* Frees the blocks of the tag that the program has freed, and ends what then is under no block:
    keeps sleep.h (7). *any: there was something. Under the lock. */
 static vram_status end_unused(struct vr_sleep_change *change, bool *any) {
     struct vr_pool *pool = change->pool;
-    vram_status status = vr_pool_free_asleep(pool, change->tag, any);
+    vram_status status = hide_freed(pool, change->tag, any);
     for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
         vr_sleep_drop_unused(pool->spaces[part], &pool->sleep, &change->ended);
     }

@@ -307,6 +307,17 @@ void vr_space_join_pieces(struct vr_space *space, struct vr_piece *first, struct
     first->bytes += bytes;
 }
 
+uint64_t vr_space_released(const struct vr_space *space, const struct vr_block *block) {
+    uint64_t bytes = 0, end = vr_span_end(block);
+    for (uint64_t at = vr_span_addr(block), next; at < end; at = next) {
+        const struct vr_piece *piece = vr_granule_map_get(&space->granule_map, at);
+        next = piece ? piece->addr + piece->bytes : vr_granule_map_next(&space->granule_map, at);
+        next = vr_smaller(next, end);
+        bytes += piece && piece->released ? next - at : 0;
+    }
+    return bytes;
+}
+
 void vr_space_forget_piece(struct vr_space *space, struct vr_piece *piece) {
     assert(piece->released && !piece->stale_mappings);
     vr_granule_map_set(&space->granule_map, piece->addr, piece->bytes, NULL);

@@ -285,6 +285,9 @@ struct vr_piece *vr_space_piece_next(struct vr_space *space, struct vr_piece *pi
    pool, which unmaps them itself. */
 struct vr_block *vr_space_stale_next(struct vr_space *space, struct vr_block *stale);
 
+/* The bytes of a block whose pieces are asleep and released. */
+uint64_t vr_space_released(const struct vr_space *space, const struct vr_block *block);
+
 /* Frees the record of a piece that is asleep and released; nothing is mapped at its addresses. */
 void vr_space_forget_piece(struct vr_space *space, struct vr_piece *piece);
 
