@@ -8,6 +8,7 @@
 
 #include "core/cache/drain.h"
 #include "core/cache/other_memory.h"
+#include "core/guard/block_lookup.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
 
@@ -53,6 +54,14 @@ void vr_limit_trim_cached(struct vr_pool *trimmed) {
 
 struct vr_block *vr_guard_find(struct vr_pool *within, vram_addr addr) {
     return vr_block_table_find(&within->table, addr);
+}
+
+/* Says why, under the pool's lock. */
+vram_status vr_pool_no_block(struct vr_pool *within, vram_addr addr) {
+    vr_mutex_lock(&within->lock);
+    (void)vr_guard_find(within, addr);
+    vr_mutex_unlock(&within->lock);
+    return VRAM_ERR_INVALID;
 }
 
 vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, struct vr_pool **entered,
