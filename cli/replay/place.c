@@ -59,9 +59,6 @@ vram_status place_open(struct place *place, const struct place_options *options,
         .size = sizeof wishes, .backends = options->backend, .sim = options->sim};
     vram_status status = limit_memory(place, options, sim, &wishes);
     place->rebuild = options->rebuild;
-    if (status == VRAM_OK && options->sim) { /* its thread visits caches, at times of its own */
-        status = vram_option_set("live", "off");
-    }
     if (status == VRAM_OK) {
         status = vram_context_create(&wishes, &place->context);
     }
@@ -80,7 +77,6 @@ void place_close(struct place *place) {
     if (place->limited) {
         vram_option_set("device_limit", NULL);
     }
-    vram_option_set("live", NULL);
 }
 
 vram_status place_wait(struct place *place, uint64_t queues) {

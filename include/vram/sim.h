@@ -25,11 +25,11 @@
  * written reads as zeros.
  *
  * Time is a virtual clock. Every call advances it by the time that the call takes in the profile,
- * so results of one thread repeat exactly, with VRAM_LIVE=off as `vram replay` has it: the thread
- * of the live page visits caches in real time, and a block may then come from another place. Work
- * takes effect when it is due by that clock and the lag, in the
- * order of its queue, and never inside the call that submitted it. It happens in a later call, or
- * in a poll, which advances the clock to the next work that is due.
+ * so that what one thread does repeats exactly, whoever reads statistics or live pages meanwhile.
+ * With several threads it depends on which of them comes first.
+ * Work takes effect when it is due by that clock and the lag, in the order of its queue, and never
+ * inside the call that submitted it. It happens in a later call, or in a poll, which advances the
+ * clock to the next work that is due.
  */
 #ifndef VRAM_SIM_H
 #define VRAM_SIM_H
