@@ -148,14 +148,17 @@ bool compose_sleep_off(struct compose *compose) {
     struct check *check = compose->check;
     vram_pool_stats before, after;
     CHECK_TRY(check_stats(check, compose->stock.pool, &before));
+    bool awake = false;
     if (compose->limit && before.asleep_bytes > compose->unit) {
         CHECK_TRY(limit_set(compose, before.reserved_bytes + compose->unit));
-        bool awake = vram_pool_wake(compose->stock.pool, NULL) == VRAM_OK; /* little was live */
+        awake = vram_pool_wake(compose->stock.pool, NULL) == VRAM_OK; /* little was live */
         CHECK_TRY(check_stats(check, compose->stock.pool, &after));
         CHECK_THAT(check, awake == (after.asleep_bytes == 0)); /* what was freed has ended */
         CHECK_TRY(limit_set(compose, compose->limit));
     }
-    CHECK_OK(check, vram_pool_wake(compose->stock.pool, NULL));
+    if (!awake) {
+        CHECK_OK(check, vram_pool_wake(compose->stock.pool, NULL));
+    }
     compose->slept = false;
     return true;
 }

@@ -65,7 +65,7 @@ static void two_blocks_full(void) {
 
 static struct vr_block *block_find(unsigned at) {
     struct vr_thread_state *thread = vr_thread_get();
-    CHECK(vr_thread_enter(thread));
+    CHECK(vr_thread_enter_wait(thread));
     struct vr_block *found = vr_block_table_find(&table, addresses[at]);
     CHECK(!found || found == blocks[at]);
     vr_thread_leave(thread);

@@ -32,7 +32,7 @@ static void two_threads_without_barrier(void) {
 static void hit(unsigned self) {
     struct vr_thread_state *thread = vr_thread_get();
     CHECK(thread == states[self]);
-    CHECK(vr_thread_enter(thread));
+    CHECK(vr_thread_enter_wait(thread));
     kept[self]++;
     vr_thread_leave(thread);
 }
@@ -102,7 +102,7 @@ static void unlinked_begin_without_barrier(void) {
 static void first_reads(void) {
     for (int i = 0; i < 2; i++) {
         struct vr_thread_state *thread = vr_thread_get();
-        CHECK(vr_thread_enter(thread));
+        CHECK(vr_thread_enter_wait(thread));
         unsigned *value = vr_load(&linked, VR_ACQUIRE);
         CHECK(!value || *value == 1);
         vr_thread_leave(thread);

@@ -102,7 +102,7 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
     if (!cache) {
         return NULL;
     }
-    (void)vr_thread_enter(thread);
+    (void)vr_thread_enter_wait(thread);
     uint32_t count = thread->cache_count + 1;
     vr_thread_leave(thread);
     struct vr_cache **table = table_make(count, &mask);
@@ -115,7 +115,7 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
     cache->pool = pool;
     cache->thread = thread;
     cache->watched = pool->traced;
-    (void)vr_thread_enter(thread);
+    (void)vr_thread_enter_wait(thread);
     cache->depth = vr_load(&pool->caps.small_blocks, VR_RELAXED); /* inside: a drain renews it */
     struct vr_cache **old = table_replace(thread, table, mask, cache);
     vr_thread_leave(thread);

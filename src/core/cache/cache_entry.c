@@ -49,7 +49,7 @@ static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *
         if (vr_load(&thread->busy, VR_RELAXED)) {
             return NULL; /* in a signal handler that interrupted a call of this thread */
         }
-        (void)vr_thread_enter(thread);
+        (void)vr_thread_enter_wait(thread);
         struct vr_cache *cache = vr_cache_find(thread, pool_handle, queue_id);
         if (cache) {
             return cache;

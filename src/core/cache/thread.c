@@ -141,7 +141,10 @@ static void wait_until_idle(const struct vr_thread_state *thread) {
 
 /* The revoking thread holds the list's lock. After some rounds the wait blocks on that lock, for
    the same reason. What that thread did is visible after vr_thread_enter, which loads again. */
-static void wait_revoked(struct vr_thread_state *thread) {
+bool vr_thread_let_in(struct vr_thread_state *thread) {
+    if (vr_load(&thread->busy, VR_RELAXED)) {
+        return false;
+    }
     for (unsigned round = 0; vr_load(&thread->revoked, VR_RELAXED); round++) {
         if (round < 64) {
             vr_os_yield();
@@ -150,12 +153,7 @@ static void wait_revoked(struct vr_thread_state *thread) {
             vr_mutex_unlock(&list_lock);
         }
     }
-}
-
-bool vr_thread_enter_late(struct vr_thread_state *thread) {
-    vr_store(&thread->busy, 0, VR_RELEASE);
-    wait_revoked(thread);
-    return vr_thread_enter(thread);
+    return true;
 }
 
 void vr_thread_visit_all(void (*visit)(struct vr_thread_state *thread, void *user), void *user) {

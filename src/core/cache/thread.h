@@ -45,12 +45,9 @@ extern vr_atomic_bool vr_thread_biased;
 /* The calling thread's state, created on first use; NULL if there can be none. */
 struct vr_thread_state *vr_thread_get(void);
 
-/* The rest of vr_thread_enter while another thread keeps this one out. */
-bool vr_thread_enter_late(struct vr_thread_state *thread);
-
-/* Whether the thread may work on its caches now; where another thread reads them, it waits, so that
-   which memory a program gets does not depend on who looks. False: it is inside them already (a
-   signal handler interrupted it). No lock held. Pairs with vr_thread_leave. */
+/* Whether the thread may work on its caches now. False: it is inside them already (a signal handler
+   interrupted it), or another thread reads them; see vr_thread_let_in. Pairs with
+   vr_thread_leave. */
 static inline bool vr_thread_enter(struct vr_thread_state *thread) {
     if (__builtin_expect(vr_load(&thread->busy, VR_RELAXED) != 0, 0)) {
         return false;
@@ -62,7 +59,22 @@ static inline bool vr_thread_enter(struct vr_thread_state *thread) {
         vr_store(&thread->busy, 1, VR_SEQ_CST);
     }
     if (__builtin_expect(vr_load(&thread->revoked, VR_SEQ_CST) != 0, 0)) {
-        return vr_thread_enter_late(thread);
+        vr_store(&thread->busy, 0, VR_RELEASE);
+        return false;
+    }
+    return true;
+}
+
+/* After vr_thread_enter failed: waits until the thread that reads the caches is done; the caller
+   tries again, so that which memory a program gets does not depend on who looks. False: the thread
+   is inside them already. No lock held. */
+bool vr_thread_let_in(struct vr_thread_state *thread);
+
+static inline bool vr_thread_enter_wait(struct vr_thread_state *thread) {
+    while (!vr_thread_enter(thread)) {
+        if (!vr_thread_let_in(thread)) {
+            return false;
+        }
     }
     return true;
 }

@@ -67,10 +67,8 @@ static inline void count_free(struct vr_cache *cache, const struct vr_block *blo
     vr_uncount(&cache->counts.held, bytes);
 }
 
-/*
- * Code that a hit does not run is in functions of its own, each a tail call of its caller. So a hit
- * saves no registers and needs no stack protector.
- */
+/* Code that a hit does not run is in functions of its own, each a tail call of its caller. So a hit
+   saves no registers and needs no stack protector. */
 #define COLD __attribute__((noinline)) static
 
 /* Inlined into both the public call and the library's own, so that neither calls the other. */
@@ -128,12 +126,20 @@ COLD vram_status alloc_cold(struct vr_thread_state *thread, vram_pool *pool, uin
     return vr_pool_alloc_slow(pool, size, queue, NULL, addr);
 }
 
+COLD vram_status alloc_unentered(struct vr_thread_state *thread, vram_pool *pool, uint64_t size,
+                                 vram_queue *queue, vram_addr *addr) {
+    uint64_t bytes;
+    bool again = addr && vr_block_bytes(size, &bytes) && thread && vr_thread_let_in(thread);
+    return again ? vr_alloc(pool, size, queue, addr)
+                 : vr_pool_alloc_slow(pool, size, queue, NULL, addr);
+}
+
 HIT vram_status alloc_hit(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
     struct vr_thread_state *thread = vr_thread_current;
     uint64_t bytes;
     if (__builtin_expect(
             !thread || !addr || !vr_block_bytes(size, &bytes) || !vr_thread_enter(thread), 0)) {
-        return vr_pool_alloc_slow(pool, size, queue, NULL, addr);
+        return alloc_unentered(thread, pool, size, queue, addr);
     }
     struct vr_cache *cache = vr_cache_recent(thread, (uintptr_t)pool, vr_queue_id_of(queue));
     struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
@@ -199,7 +205,7 @@ COLD vram_status free_notified(struct vr_cache *cache, struct vr_block *block, u
         return VRAM_OK;
     }
     vr_event_tell(&event);
-    (void)vr_thread_enter(thread);
+    (void)vr_thread_enter_wait(thread);
     cache = vr_cache_find(thread, handle, queue);
     if (cache) {
         (void)free_to_cache(cache, block, bytes); /* leaves the caches */
@@ -256,11 +262,17 @@ COLD vram_status free_cold(struct vr_thread_state *thread, vram_pool *pool, vram
                                       : free_to_cache(cache, block, bytes);
 }
 
+COLD vram_status free_unentered(struct vr_thread_state *thread, vram_pool *pool, vram_addr addr,
+                                vram_queue *queue) {
+    return addr && thread && vr_thread_let_in(thread) ? vr_free(pool, addr, queue)
+                                                      : free_slow(pool, addr, queue);
+}
+
 /* `pool`: the block must belong to it; NULL: to whichever pool has memory there. */
 HIT vram_status free_block(vram_pool *pool, vram_addr addr, vram_queue *queue) {
     struct vr_thread_state *thread = vr_thread_current;
     if (__builtin_expect(!thread || !addr || !vr_thread_enter(thread), 0)) {
-        return free_slow(pool, addr, queue);
+        return free_unentered(thread, pool, addr, queue);
     }
     struct vr_cache *cache = cache_for_free(thread->recent, pool, queue);
     struct vr_block *block = cache ? cache->recent[vr_recent_index(addr)] : NULL;
@@ -352,7 +364,7 @@ static vram_addr deliver_block(struct vr_pool *pool, struct vr_queue_object *que
 static bool hit_request(struct vr_pool *pool, const struct vr_request *request, vram_addr *addr) {
     struct vr_thread_state *thread = vr_thread_current;
     uint64_t id = 0;
-    if (request->align || !thread || !vr_thread_enter(thread)) {
+    if (request->align || !thread || !vr_thread_enter_wait(thread)) {
         return false;
     }
     struct vr_cache *cache = vr_cache_find(thread, pool->object.handle, request->queue);
