@@ -351,9 +351,10 @@ typedef vram_error_answer vram_error_fn(void *user, const vram_error_event *even
  * Sets the handler of a context; NULL: none. It is called for every error of a pool's allocation
  * (vram_alloc, vram_alloc_with, vram_resize, vram_pool_warm) and of vram_pool_wake before the call
  * returns the error, after the ladder, and after the report was made, which it may read. It is also
- * called, without a report, if named buffers (vram/named.h) would exceed the limit of their manager
- * or the maximum of a policy. It is not called for mistakes in arguments, nor for a request for
- * cached memory alone that found none.
+ * called, without a report, if other memory than the pool's is exhausted that the program asked for
+ * (page-locked and managed buffers, a buffer with a provider), and if named buffers (vram/named.h)
+ * would exceed the limit of their manager or the maximum of a policy. It is not called for mistakes
+ * in arguments, nor for a request for cached memory alone that found none.
  *
  * The answer matters for exhaustion only. Any other error is returned whatever the handler says,
  * and no answer resets a device. RETRY is followed up to VRAM_ERROR_RETRIES_MAX times, FALL_BACK

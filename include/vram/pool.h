@@ -191,8 +191,9 @@ VRAM_API vram_status vram_pool_create(vram_device *device, const vram_pool_optio
  * option `wait_timeout`. If work is unfinished then, the pool keeps the memory, because releasing
  * it would be worse: the call returns VRAM_ERR_TIMEOUT (_CAPTURE for a queue in a capture, or the
  * driver's error), and the handle is gone all the same. vram_memory_info.held_bytes counts the
- * memory until the queues have ended or the device is closed; a provider has to last as long. NULL
- * is allowed.
+ * memory until the queues have ended or the device is closed. A call of another thread that visits
+ * all pools (vram_context_trim, vram_device_stats_get) and is inside this one frees the memory when
+ * it leaves. A provider has to last as long. NULL is allowed.
  */
 VRAM_API vram_status vram_pool_destroy(vram_pool *pool);
 

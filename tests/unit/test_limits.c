@@ -729,6 +729,35 @@ static void cached_blocks_bound_the_pool(void **state) {
     }
 }
 
+/* A bin for large blocks has one, but none where its cache has no share. */
+static void cached_blocks_bound_large_ones(void **state) {
+    enum { QUEUES = 3 };
+    const uint64_t bytes = 80 * KIB;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool =
+        pool_with(rig.device, (vram_limits){.cached_blocks = 2, .tracking = VRAM_SWITCH_OFF});
+    vram_queue *queues[QUEUES];
+    for (int i = 0; i < QUEUES; i++) {
+        vram_addr addr;
+        assert_ok(vram_queue_create(rig.device, NULL, &queues[i]));
+        assert_ok(vram_alloc(pool, bytes, queues[i], &addr)); /* the last of the caches, then */
+        assert_ok(vram_free(addr, queues[i]));
+    }
+    for (int i = 0; i < QUEUES; i++) {
+        for (int n = 0; n < 4 * VR_SKIP_LEAST; n++) { /* cache.c (3) */
+            vram_addr addr;
+            assert_ok(vram_alloc(pool, bytes, queues[i], &addr));
+            assert_ok(vram_free(addr, queues[i]));
+        }
+    }
+    assert_in_range(stats_of(pool).cached_bytes, 0, 2 * bytes);
+    for (int i = 0; i < QUEUES; i++) {
+        assert_ok(vram_queue_destroy(queues[i]));
+    }
+    rig_end_clean(&rig);
+}
+
 /* Not set, small sizes have more; lowered later, caches give up what they have too much. */
 static void cached_blocks_can_be_lowered(void **state) {
     (void)state;
@@ -912,6 +941,7 @@ int main(void) {
         HERE(cached_bytes_do_not_wait),
         HERE(cached_blocks_bound_what_a_thread_keeps),
         HERE(cached_blocks_bound_the_pool),
+        HERE(cached_blocks_bound_large_ones),
         HERE(cached_blocks_can_be_lowered),
         HERE(threads_together_stay_below),
         HERE(limits_of_0_are_not_set),

@@ -155,6 +155,35 @@ static void lower_levels_have_no_lines(void **state) {
     rig_end_clean(&rig);
 }
 
+static vram_pool *trimmed;
+
+static void empty_caches(void *user, vram_log_level level, const char *text) {
+    (void)user;
+    if (level == VRAM_LOG_DEBUG && strncmp(text, "free:", 5) == 0) {
+        vram_trim_options options = {.size = sizeof options, .flags = VRAM_TRIM_CACHES};
+        assert_ok(vram_pool_trim(trimmed, &options, NULL));
+    }
+}
+
+/* A block enters its thread's cache after the log heard of its free. Caches that were emptied in
+   between are emptied of it, too. */
+static void the_log_may_empty_caches(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_ON};
+    vram_pool_options options = {.size = sizeof options, .limits = &limits};
+    assert_ok(vram_pool_create(rig.device, &options, &trimmed));
+    vram_addr addr = take(trimmed, 777, rig.queue);
+    vram_log_set(empty_caches, NULL, VRAM_LOG_DEBUG);
+    assert_ok(vram_free(addr, rig.queue));
+    log_at(VRAM_LOG_INFO);
+    assert_true(stats_of(trimmed).cached_bytes > 0);
+    assert_ok(vram_pool_trim(trimmed, NULL, NULL));
+    assert_int_equal(stats_of(trimmed).cached_bytes, 0);
+    assert_int_equal(stats_of(trimmed).reserved_bytes, 0);
+    rig_end_clean(&rig);
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
 
 int main(void) {
@@ -163,6 +192,7 @@ int main(void) {
         HERE(sleep_is_logged),
         HERE(moves_and_fallbacks_are_logged),
         HERE(lower_levels_have_no_lines),
+        HERE(the_log_may_empty_caches),
     };
     return cmocka_run_group_tests_name("memory_log", tests, NULL, NULL);
 }

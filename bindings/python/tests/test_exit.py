@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interpreter's end, forks, and exceptions in callbacks: each in a process of its own, which must not crash."""
+import importlib.util
 import os
 import unittest
 
@@ -132,6 +133,24 @@ class Fork(unittest.TestCase):
     print("whole")
     """)
         self.assertEqual(out.strip(), "whole")
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "numpy is not installed")
+    def test_a_child_shares_what_is_shared_by_others(self):
+        out = program("""
+    import mmap, numpy, os, tempfile, vram
+    pool = vram.Context(backends="host").device().pool()
+    with tempfile.TemporaryFile() as file:
+        file.truncate(8192)
+        shared = mmap.mmap(file.fileno(), 8192)
+        view = vram.from_dlpack(numpy.frombuffer(shared, "u1"), pool).view()
+        child = os.fork()
+        if child == 0:
+            shared[0], view[1] = 1, 2
+            os._exit(7)
+        assert os.waitpid(child, 0)[1] == 7 << 8
+        print(shared[0], view[1])
+    """)
+        self.assertEqual(out.split(), ["1", "2"])
 
     def test_multiprocessing(self):
         out = program("""

@@ -4,7 +4,7 @@
 The library keeps the memory of its pools out of a child (MADV_DONTFORK): it is shared, and the child would write into
 it. A memoryview or an array there would be a segmentation fault. So the child gets private mappings of the same files:
 it reads what the parent has there, and writes for itself alone. Memory that is not a file's, as a GPU driver's own, is
-left to the driver.
+left to the driver. What the child has anyway, as the shared memory of a wrapped array, stays what it is.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Tuple
 shown: Dict[object, Tuple[int, int]] = {}  # where the memory of a view lies, and its bytes
 _Part = Tuple[int, int, int, int, Tuple[int, int]]  # address, bytes, protection, offset in the file, device and inode
 _parts: List[_Part] = []
-_MAP_PRIVATE, _MAP_FIXED = 2, 16
+_MAP_PRIVATE, _MAP_FIXED_NOREPLACE = 2, 1 << 20  # before Linux 4.17 a hint, which replaces nothing either
 
 
 def _parts_of(lines: Any, ranges: List[Tuple[int, int]]) -> List[_Part]:
@@ -38,8 +38,12 @@ def _parts_of(lines: Any, ranges: List[Tuple[int, int]]) -> List[_Part]:
 def _before() -> None:
     _parts.clear()
     page = os.sysconf("SC_PAGESIZE")
-    ranges = [(begin - begin % page, -(-(begin + nbytes) // page) * page)
-              for begin, nbytes in list(shown.values()) if nbytes]
+    ranges: List[Tuple[int, int]] = []  # in pages, without overlaps
+    for begin, nbytes in sorted(list(shown.values())):
+        low, high = begin - begin % page, -(-(begin + nbytes) // page) * page
+        low = max(low, ranges[-1][1]) if ranges else low
+        if nbytes and low < high:
+            ranges.append((low, high))
     if ranges:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:
             _parts.extend(_parts_of(lines, ranges))
@@ -60,7 +64,7 @@ def _in_child() -> None:
     mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
     for address, nbytes, protection, offset, file in _parts:
         if file in files:
-            mmap(address, nbytes, protection, _MAP_PRIVATE | _MAP_FIXED, files[file], offset)
+            mmap(address, nbytes, protection, _MAP_PRIVATE | _MAP_FIXED_NOREPLACE, files[file], offset)
 
 
 if sys.platform == "linux":

@@ -125,7 +125,7 @@ impl Drop for NamedInner {
 pub(crate) struct Held {
     manager: Arc<NamedInner>,
     name: String,
-    removed: bool,
+    forgotten: bool, // at the end: no buffer has the name, as far as this module knows
 }
 
 impl Held {
@@ -143,8 +143,8 @@ impl Held {
                 Some(_) => return Err(Error::busy(format!("the buffer {name:?} is in use"))),
             }
         }
-        hands.insert(name.to_string(), Hand::Call(me));
-        Ok(Held { manager: manager.clone(), name: name.to_string(), removed: false })
+        let forgotten = hands.insert(name.to_string(), Hand::Call(me)).is_none();
+        Ok(Held { manager: manager.clone(), name: name.to_string(), forgotten })
     }
 }
 
@@ -152,7 +152,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         let mut hands = locked(&self.manager.hands);
         let name = std::mem::take(&mut self.name);
-        if self.removed {
+        if self.forgotten {
             hands.remove(&name);
         } else {
             hands.insert(name, Hand::Free(Instant::now()));
@@ -232,10 +232,11 @@ impl Named {
             *mut *mut ffi::vram_buffer,
         ) -> ffi::vram_status,
     ) -> Result<Buffer> {
-        let (held, text) = (Held::take(&self.0, name)?, c_text(name)?);
+        let (mut held, text) = (Held::take(&self.0, name)?, c_text(name)?);
         let config = config.map(NamedConfig::raw);
         let config = config.as_ref().map_or(ptr::null(), |config| config as *const _);
         let raw = made(ptr::null_mut(), |out| call(text.as_ptr(), config, out))?;
+        held.forgotten = false;
         let mut info: ffi::vram_buffer_info = sized();
         // SAFETY: the buffer is the manager's, and in hand; an out-parameter of the right size.
         check(unsafe { ffi::vram_buffer_info_get(raw, &mut info) })?;
@@ -264,7 +265,7 @@ impl Named {
 
     fn end(&self, mut held: Held) -> Result<()> {
         let text = c_text(&held.name)?;
-        held.removed = true;
+        held.forgotten = true;
         // SAFETY: a valid handle; the text outlives the call.
         check(unsafe { ffi::vram_named_remove(self.raw(), text.as_ptr()) })
     }
@@ -367,5 +368,28 @@ impl NamedInfo {
             created_ns: raw.created_ns,
             accessed_ns: raw.accessed_ns,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Context, ContextOptions};
+
+    #[test]
+    fn names_without_a_buffer_are_not_kept() {
+        let options = ContextOptions { backends: Some("host"), ..ContextOptions::default() };
+        let device = Context::with(&options).expect("a context").device(0).expect("a device");
+        let (pool, queue) = (device.pool().expect("a pool"), device.queue().expect("a queue"));
+        let manager = pool.named(&queue, &NamedOptions::default()).expect("a manager");
+        assert!(manager.get("none").is_err() && manager.ensure("none", 1).is_err());
+        assert!(manager.remove("none").is_err());
+        manager.set_config("later", &NamedConfig::default()).expect("a config");
+        assert!(locked(&manager.0.hands).is_empty());
+        drop(manager.add("one", 10, None).expect("a buffer"));
+        drop(manager.get("one").expect("it"));
+        assert_eq!(locked(&manager.0.hands).len(), 1);
+        manager.remove("one").expect("gone");
+        assert!(locked(&manager.0.hands).is_empty());
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pools, and what they count.
 
-use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::Arc;
@@ -49,8 +48,8 @@ pub struct Pool(Arc<PoolInner>);
 
 struct PoolInner {
     raw: *mut ffi::vram_pool,
-    served: ManuallyDrop<Option<Arc<Served>>>, // what its provider gave
-    device: Device,                            // dropped after the pool was destroyed
+    _served: Option<Arc<Served>>, // what its provider gave; dropped after the pool was destroyed,
+    device: Device,               // as is this
 }
 
 // SAFETY: a handle is a checked number; any call may be made from any thread (vram/base.h).
@@ -59,12 +58,8 @@ unsafe impl Sync for PoolInner {}
 
 impl Drop for PoolInner {
     fn drop(&mut self) {
-        // SAFETY: the handle is ours. A pool that was not destroyed whole keeps memory, and with it the provider.
-        unsafe {
-            if ffi::vram_pool_destroy(self.raw) == ffi::VRAM_OK {
-                ManuallyDrop::drop(&mut self.served);
-            }
-        }
+        // SAFETY: the handle is ours.
+        unsafe { ffi::vram_pool_destroy(self.raw) };
     }
 }
 
@@ -90,8 +85,7 @@ impl Pool {
         // SAFETY: what the options point to outlives the call, and `served` the pool.
         let raw =
             made(ptr::null_mut(), |out| unsafe { ffi::vram_pool_create(device.raw(), &raw, out) })?;
-        let served = ManuallyDrop::new(served);
-        Ok(Pool(Arc::new(PoolInner { raw, served, device: device.clone() })))
+        Ok(Pool(Arc::new(PoolInner { raw, _served: served, device: device.clone() })))
     }
 
     /// The handle, for calls of [`ffi`] that the crate does not wrap. To put a pool to sleep under a
@@ -281,6 +275,7 @@ macro_rules! counted {
         }
     )* };
 }
+#[cfg(feature = "compute")]
 pub(crate) use counted;
 counted! {
     /// Everything that is counted: the fields of `vram_pool_stats` (vram/pool.h).

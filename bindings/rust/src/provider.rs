@@ -173,7 +173,8 @@ impl fmt::Debug for dyn Provider {
     }
 }
 
-/// What the provider of a pool has given. The pool, which it outlasts, has its address.
+/// What the provider of a pool has given. The pool has its address, and every piece of memory that was given counts as
+/// a reference: a pool that was destroyed gives memory back later, while another thread is inside it.
 pub(crate) struct Served {
     provider: Arc<dyn Provider>,
     device: Device,
@@ -207,6 +208,8 @@ impl Served {
             )));
         }
         locked(&self.given).insert(addr, memory);
+        // SAFETY: made by Arc::new, and alive. The reference is that of `call_free`.
+        unsafe { Arc::increment_strong_count(self) };
         Ok(addr)
     }
 }
@@ -228,8 +231,9 @@ unsafe extern "C" fn call_allocate(
 }
 
 unsafe extern "C" fn call_free(user: *mut c_void, addr: u64, _bytes: u64) -> ffi::vram_status {
-    let served = &*user.cast::<Served>();
+    let served = Arc::from_raw(user.cast::<Served>()); // the reference of this memory
     let memory = locked(&served.given).remove(&addr);
     contained(|| memory.map_or((), |memory| served.provider.free(memory)));
+    contained(|| drop(served));
     ffi::VRAM_OK
 }

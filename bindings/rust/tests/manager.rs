@@ -4,8 +4,8 @@
 mod world;
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -376,6 +376,56 @@ fn a_pool_stands_on_a_provider() {
         let pool = w.device.pool_with(&options).expect("a pool");
         assert!(matches!(pool.buffer(&w.queue, 4096), Err(Error::Invalid(_))));
     });
+}
+
+/// Ends its pool while another thread is inside `free`.
+struct Slow {
+    pool: Mutex<Option<Pool>>,
+    given: AtomicU64,
+    kept_alive: AtomicBool,
+    own: Mutex<Weak<Slow>>,
+}
+
+impl Provider for Slow {
+    fn allocate(&self, bytes: u64) -> Result<Memory> {
+        self.given.fetch_add(1, Ordering::Relaxed);
+        Memory::of_host(bytes, self.granule())
+    }
+
+    fn free(&self, _memory: Memory) {
+        let pool = self.pool.lock().expect("a lock").take();
+        if let Some(pool) = pool {
+            let ended = std::thread::spawn(move || drop(pool)).join();
+            assert!(ended.is_ok());
+            // This memory, and the other segment's, are still with the pool, for the trim is inside it.
+            let users = self.own.lock().expect("a lock").strong_count();
+            self.kept_alive.store(users > 1, Ordering::Relaxed);
+        }
+        self.given.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_provider_lasts_as_long_as_what_it_gave() {
+    let w = world("host", "");
+    let slow = Arc::new(Slow {
+        pool: Mutex::default(),
+        given: AtomicU64::new(0),
+        kept_alive: AtomicBool::new(false),
+        own: Mutex::default(),
+    });
+    *slow.own.lock().expect("a lock") = Arc::downgrade(&slow);
+    let options = PoolOptions { provider: Some(slow.clone()), ..PoolOptions::default() };
+    let pool = w.device.pool_with(&options).expect("a pool");
+    let buffers = [32, 48].map(|size| pool.buffer(&w.queue, size * MIB).expect("a segment"));
+    w.queue.wait().expect("idle");
+    drop(buffers);
+    *slow.pool.lock().expect("a lock") = Some(pool);
+    w.context.trim().expect("trimmed");
+    assert!(slow.kept_alive.load(Ordering::Relaxed));
+    assert_eq!(slow.given.load(Ordering::Relaxed), 0);
+    drop(options);
+    assert_eq!(Arc::strong_count(&slow), 1);
 }
 
 #[test]

@@ -189,7 +189,7 @@ static bool bin_adopts(struct vr_cache *cache, struct vr_exact_bin *bin, uint64_
 bool vr_cache_put_slow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     struct vr_exact_bin *bin = &cache->exact[vr_exact_index(bytes)];
     uint32_t most = vr_load(&cache->pool->caps.cached_blocks, VR_RELAXED);
-    uint32_t depth = bytes > VR_LARGE_BYTES ? 1 : most;
+    uint32_t depth = bytes > VR_LARGE_BYTES && most ? 1 : most; /* 0: it has no share */
     if (bin->count >= depth || !bin_adopts(cache, bin, bytes)) {
         return false;
     }

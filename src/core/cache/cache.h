@@ -83,7 +83,8 @@ struct vr_cache {
     uint32_t skip_next;   /* skip_large after the next drain; 0: VR_SKIP_LEAST */
     uint64_t large_bytes; /* of large blocks in exact bins, charged to pool->large_left */
     struct vr_cache_counts counts;
-    uint64_t emptied_at;    /* vr_cache_puts when its bins were last emptied */
+    uint64_t emptied_at;    /* vr_cache_puts when its bins were last emptied; UINT64_MAX: that does
+                               not tell whether a block has entered since */
     int64_t high_bytes;     /* highest counts.requested since the last report to the pool */
     int64_t reported_bytes; /* counts.requested at that report */
     struct vr_bin small[VR_SMALL_UNITS + 1];

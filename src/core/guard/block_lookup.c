@@ -80,7 +80,7 @@ static bool read_block(const struct vr_pool *pool, const struct vr_block *block,
 }
 
 /* A thread inside its caches keeps the table from being freed (block_table.h). A thread without
-   caches, or one that is kept out of them at this moment, takes the lock. */
+   caches takes the lock. */
 static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info *info,
                     uint64_t *front) {
     struct vr_thread_state *thread = vr_thread_current;

@@ -208,6 +208,7 @@ COLD vram_status free_notified(struct vr_cache *cache, struct vr_block *block, u
     (void)vr_thread_enter_wait(thread);
     cache = vr_cache_find(thread, handle, queue);
     if (cache) {
+        cache->emptied_at = UINT64_MAX;           /* the free was counted before */
         (void)free_to_cache(cache, block, bytes); /* leaves the caches */
     } else {
         vr_thread_leave(thread);
