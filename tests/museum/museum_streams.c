@@ -275,7 +275,7 @@ static void not_free_before_it_is_marked(void **state) {
     (void)vram_pool_trim(pool, NULL, NULL);
     if (hook.signal_meanwhile) { /* nobody has needed the marker yet */
         hook.poll_answer = VRAM_OK;
-        assert_ok(vram_alloc(pool, 56 * MIB, NULL, &large));
+        assert_ok(vram_alloc(pool, 60 * MIB, NULL, &large));
         assert_null(hook.signal_meanwhile);
     }
     assert_true(status_meanwhile != VRAM_OK || taken_meanwhile != block);
