@@ -68,7 +68,7 @@ static void folder_choose(char folder[RUN_PATH]) {
 /* Where the trace goes: as asked, or named after the program in the working folder. The library
    replaces %p and %h. The path is made absolute: the program may change its folder. */
 static bool trace_set(struct run_job *job, const char *program) {
-    char *to = job->child.page->settings.trace, folder[RUN_PATH] = "";
+    char *to = job->child.trace, folder[RUN_PATH] = "";
     const char *wanted = flag_value(job->invocation, "output"), *slash = strrchr(program, '/');
     bool absolute = wanted != NULL && wanted[0] == '/';
     if (!absolute && getcwd(folder, sizeof folder - 1) == NULL) {

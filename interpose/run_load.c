@@ -9,12 +9,14 @@
 
 /* Linked to run first, before the C library knows its environment: it is handed in. */
 __attribute__((constructor)) static void run_begins(int count, char **words, char **environment) {
-    static const char name[] = RUN_PAGE_VARIABLE "=";
+    static const char name[] = RUN_PAGE_VARIABLE "=", trace[] = RUN_TRACE_VARIABLE "=";
     (void)count;
     (void)words;
     for (; environment && *environment; environment++) {
         if (strncmp(*environment, name, sizeof name - 1) == 0) {
             run_page_path(*environment + sizeof name - 1);
+        } else if (strncmp(*environment, trace, sizeof trace - 1) == 0) {
+            run_trace_path(*environment + sizeof trace - 1);
         }
     }
     struct run_page *page = run_page_attach();

@@ -13,7 +13,9 @@
  * descriptor is inherited, and reaches the page also as another user and in another namespace of
  * users or processes; the path serves programs that are started without it. What is in the page
  * survives a kill of any process. `vram run` treats texts and counts in it as hostile: another
- * program may have written there.
+ * program may have written there. So does the library: any user who inherited the descriptor can
+ * change the page, and a process of root must not write where that user says. The path of the trace
+ * is in a variable of its own, RUN_TRACE_VARIABLE.
  */
 #ifndef RUN_PAGE_H
 #define RUN_PAGE_H
@@ -21,11 +23,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define RUN_PAGE_VARIABLE "LIBVRAM_RUN" /* not VRAM_*: these are options of the library */
-#define RUN_PAGE_MAGIC    UINT64_C(0x316e75526d617276)
+#define RUN_PAGE_VARIABLE  "LIBVRAM_RUN"       /* not VRAM_*: these are options of the library */
+#define RUN_TRACE_VARIABLE "LIBVRAM_RUN_TRACE" /* %p and %h are replaced; none: no trace */
+#define RUN_PAGE_MAGIC     UINT64_C(0x316e75526d617276)
 
 enum {
-    RUN_PAGE_VERSION = 3,
+    RUN_PAGE_VERSION = 4,
     RUN_SLOTS = 64,        /* processes that used a device; what is more is only counted */
     RUN_DEVICES = 16,      /* of one process, of all APIs */
     RUN_PATH = 1024,       /* bytes of a path, the final 0 included; so below */
@@ -70,7 +73,6 @@ struct run_settings {
     uint32_t tree;        /* the limit is for all processes together */
     uint32_t serve;       /* stream-ordered memory comes from a libvram pool */
     struct run_before before[RUN_DEVICES];
-    char trace[RUN_PATH]; /* path of the trace; %p and %h are replaced; "": write none */
 };
 
 /* The driver's own figures at one time, and what was counted then. */

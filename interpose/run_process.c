@@ -33,7 +33,9 @@ enum { POOLS = (RUN_DEVICES + 1) * RUN_KINDS, POOL_WORDS = POOLS / 64 + 1, LEAVE
 
 static struct vr_once attach_once = VR_ONCE_INIT;
 static struct run_page *page;
-static const char *page_path; /* NULL: not known before the environment */
+static const char *page_path;       /* NULL: not known before the environment */
+static const char *trace_given;     /* the same of the trace's */
+static char trace_wanted[RUN_PATH]; /* a copy: programs write over their environment. "": none */
 
 /* ------------------------------------------------------------------- attaching */
 
@@ -77,7 +79,11 @@ static struct run_page *page_open(const char *path) {
 
 static void page_attach(void) {
     const char *path = page_path ? page_path : vr_os_environment(RUN_PAGE_VARIABLE);
+    const char *trace = trace_given ? trace_given : vr_os_environment(RUN_TRACE_VARIABLE);
     char *behind = NULL;
+    if (!trace || !vr_text_copy(trace_wanted, sizeof trace_wanted, trace)) {
+        trace_wanted[0] = 0;
+    }
     long fd = path ? strtol(path, &behind, 10) : 0;
     if (path && behind != path && *behind == ':') { /* inherited, so nobody else put it there */
         path = behind + 1;
@@ -90,6 +96,10 @@ static void page_attach(void) {
 
 void run_page_path(const char *path) {
     page_path = path;
+}
+
+void run_trace_path(const char *path) {
+    trace_given = path;
 }
 
 struct run_page *run_page_attach(void) {
@@ -177,17 +187,19 @@ static void frame_describe(uint64_t frame, char *text, size_t bytes) {
     run_frame_text(frame, text);
 }
 
-/* Opens the trace and says in the slot where it is, or why there is none. */
+/* Opens the trace and says in the slot where it is, or why there is none. Under the lock. */
 static struct vr_trace_writer *trace_open(struct run_slot *slot, int64_t pid, unsigned earlier) {
     const struct vr_trace_stacks stacks = {run_frames, frame_describe};
+    static char path[RUN_PATH]; /* that in the slot may be another one the next moment */
     struct vr_trace_writer *writer = NULL;
     const struct run_settings *settings = &page->settings;
-    if (!settings->trace[0] || (pid != settings->root && !settings->follow)) {
+    if (!trace_wanted[0] || (pid != settings->root && !settings->follow)) {
         return NULL;
     }
     vram_status status = VRAM_ERR_INVALID;
-    if (trace_path(settings->trace, pid, earlier, slot->trace, sizeof slot->trace)) {
-        status = vr_trace_writer_open(slot->trace, 0, &stacks, &writer);
+    if (trace_path(trace_wanted, pid, earlier, path, sizeof path)) {
+        (void)vr_text_copy(slot->trace, sizeof slot->trace, path);
+        status = vr_trace_writer_open(path, 0, &stacks, &writer);
     }
     if (status != VRAM_OK) {
         (void)vr_text_format(slot->problem, sizeof slot->problem, "%s",

@@ -11,6 +11,7 @@ struct vr_trace_writer;
 
 /* Where the page is, before anything attaches to it; the text stays. Else the environment says. */
 void run_page_path(const char *path);
+void run_trace_path(const char *path);
 /* The page, which may be written; NULL: none. */
 struct run_page *run_page_attach(void);
 

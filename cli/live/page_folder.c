@@ -199,7 +199,9 @@ static void entry_visit(struct pages_visit *visit, int folder, const char *name)
             problem_note(visit, name, "it claims to be of another process");
         } else if (page_is_of_here(&view) && !process_is_of(parts.pid, visit->owner)) {
             page_view_free(&view);
-            problem_note(visit, name, "the process is another user's");
+            if (!page_owner_ended(&parts)) { /* else it has ended just now, and is nobody's */
+                problem_note(visit, name, "the process is another user's");
+            }
         } else if (view.age_ns > FORGOTTEN_NS && !page_is_of_here(&view)) {
             page_view_free(&view);
             visit->met->removed += unlinkat(folder, name, 0) == 0;

@@ -28,11 +28,13 @@
 
 /* ------------------------------------------------------------------ preparations */
 
+/* Of a fixed size: a process that could make it smaller would end all others by SIGBUS. */
 static bool page_make(struct run_child *child) {
-    child->page_fd = memfd_create("vram-run", MFD_CLOEXEC);
+    child->page_fd = memfd_create("vram-run", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (child->page_fd < 0 || ftruncate(child->page_fd, sizeof *child->page) != 0) {
         return false;
     }
+    (void)fcntl(child->page_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     void *bytes =
         mmap(NULL, sizeof *child->page, PROT_READ | PROT_WRITE, MAP_SHARED, child->page_fd, 0);
     if (bytes == MAP_FAILED) {
@@ -268,6 +270,7 @@ static bool environment_set(const struct run_child *child, pid_t parent) {
     }
     snprintf(path, sizeof path, "%s/proc/%ld/fd/%d", inherited, (long)parent, child->page_fd);
     return setenv(RUN_PAGE_VARIABLE, path, 1) == 0 &&
+           setenv(RUN_TRACE_VARIABLE, child->trace, 1) == 0 &&
            variable_add("LD_PRELOAD", child->library, true) && layers_set(child->library) &&
            /* else a program with a shared ASan ends because that is not the first library */
            variable_add("ASAN_OPTIONS", "verify_asan_link_order=0", true);

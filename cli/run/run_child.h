@@ -20,6 +20,7 @@ struct run_child {
     struct run_page *page;  /* shared; NULL: not made yet */
     int page_fd;            /* -1: none */
     char program[RUN_PATH]; /* the file that is executed */
+    char trace[RUN_PATH];   /* path of the trace, with %p and %h in it; "": none */
     char library[RUN_PATH]; /* libvram-run.so */
     bool to_stderr;         /* the program's standard output goes to standard error */
     pid_t pid;              /* 0: not started */

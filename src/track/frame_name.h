@@ -8,12 +8,12 @@
 #include <stdint.h>
 
 enum {
-    VR_FRAME_TEXT = 256, /* bytes of the text of any frame, the final 0 included */
-    VR_FRAME_NAMES_MOST = 1 << 16
+    VR_FRAME_TEXT = 256,          /* bytes of the text of any frame, the final 0 included */
+    VR_FRAME_NAMES_MOST = 1 << 17 /* keys and texts */
 };
 
-/* The frame with that name, which is known by `key`; adds it. 0: memory ran out, or there are too
-   many. Valid until the process ends. */
+/* The frame with that name, whatever key it was added with before; from now on `key` finds it. 0:
+   memory ran out, or there are too many. Valid until the process ends. */
 uint64_t vr_frame_name_add(uint64_t key, const char *text);
 /* The frame that was added with that key; 0: none was. */
 uint64_t vr_frame_name_find(uint64_t key);

@@ -16,10 +16,13 @@
  *  (4) The first walk in a process has the kernel copy everything too. If a structure is not what
  *      it should be, the interpreter is not one that we know, and is never walked again.
  *  (5) Every object that is read must have its type; a walk that meets another one has no frames.
+ *      A file's name may be of a class that is made of the type of strings.
  *  (6) There are no frames while there is a second interpreter: which one a thread executes cannot
  *      be seen from here.
  *  (7) A frame is known by a hash of all that its text is made of: the file, the function, the
  *      table of lines and the instruction. Code objects come and go, and others take their places.
+ *      Several hashes may have one text: other instructions of a line, and a string whose own hash
+ *      the interpreter makes later.
  */
 #include "track/python_stack.h"
 
@@ -84,7 +87,9 @@ enum {
     TEXT_HASH = 24,
     TEXT_STATE = 32,
     TEXT_HEAD = 40,
-    BYTES_DATA = 32
+    BYTES_DATA = 32,
+    TYPE_FLAGS = 168,
+    FLAG_OF_TEXTS = 28 /* bit: of the type of strings, and of classes that are made of it */
 };
 
 /* Keeps (5). */
@@ -135,6 +140,15 @@ static bool heads_copy(struct head *heads, unsigned count) {
     return vr_os_memory_copy(parts, count);
 }
 
+/* Keeps (5). By the kernel: it may be any object. */
+static bool is_text(const struct reader *reader, const struct head *head) {
+    const struct reader careful = {reader->python, false};
+    uintptr_t flags;
+    return head->type == reader->python->text_type &&
+           word_get(&careful, word_at(head->at, OBJECT_TYPE) + TYPE_FLAGS, &flags) &&
+           flags >> FLAG_OF_TEXTS & 1;
+}
+
 /* Keeps (5). */
 static bool heads_get(const struct reader *reader, struct head *heads, unsigned count) {
     bool good = true;
@@ -145,7 +159,7 @@ static bool heads_get(const struct reader *reader, struct head *heads, unsigned 
     for (unsigned i = 0; i < count && good; i++) {
         struct head *head = &heads[i];
         head->at = reader->direct ? (const unsigned char *)head->object : head->copy;
-        good = word_at(head->at, OBJECT_TYPE) == head->type;
+        good = word_at(head->at, OBJECT_TYPE) == head->type || is_text(reader, head);
     }
     return good;
 }
@@ -158,8 +172,8 @@ static bool text_find(const struct reader *reader, const struct head *head, stru
                           word_at(head->at, OBJECT_SIZE), state >> 2 & 7, 0,
                           (int64_t)word_at(head->at, TEXT_HASH)};
     text->utf8 = ascii ? 1 : text->width == 4 ? 4 : text->width + 1;
-    return compact && (text->width == 1 || text->width == 2 || text->width == 4) &&
-           text->count < LINES_MOST;
+    return (compact || word_get(reader, head->object + layout->text_wide, &text->from)) &&
+           (text->width == 1 || text->width == 2 || text->width == 4) && text->count < LINES_MOST;
 }
 
 static bool lines_find(const struct head *head, struct span *lines) {
@@ -425,7 +439,8 @@ static enum found frame_read(const struct reader *reader, uintptr_t *at, uint64_
     if (!place_of(reader, word_at(frame, layout->frame_code) & ~(uintptr_t)TAGS, &place)) {
         return BROKEN;
     }
-    if (place.at < 0) { /* it has not begun */
+    /* It has not begun, or is the interpreter's own around an __init__: without any lines. */
+    if (place.at < 0 || (layout->lines == VR_PYTHON_LOCATIONS && place.lines.count == 1)) {
         return SKIPPED;
     }
     return place_name(reader, &place, name);

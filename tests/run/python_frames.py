@@ -96,6 +96,21 @@ def coroutines():
     asyncio.new_event_loop().run_until_complete(outer())
 
 
+def inits():
+    """Often enough for the interpreter to enter them without a call; a frame of its own is then between."""
+    class Buffer:
+        def __init__(self, takes):
+            self.takes = takes
+            if takes:
+                take()
+    for number in range(1000):
+        Buffer(number == 999)
+
+
+class Path(str):
+    pass
+
+
 def errors():
     try:
         raise ValueError
@@ -158,6 +173,7 @@ def names():
     code("take()", "/" + "läng/" * 100 + "end.py")
     code("def " + "f" * 200 + "():\n take()\n" + "f" * 200 + "()", "<string>")
     code("take()", "")
+    code("take()", Path("/of/a/class/of/its/own.py"))
 
 
 def traced():
@@ -215,7 +231,7 @@ def interpreters():
 def everything():
     for driver in RELEASED, HELD:
         holder.driver = driver
-        for test in (plain, loops, Model(), generators, coroutines, errors, broken_lines, callbacks, garbage, codes,
+        for test in (plain, loops, Model(), generators, coroutines, inits, errors, broken_lines, callbacks, garbage, codes,
                      long_code, names, traced):
             test()
         deep(5)

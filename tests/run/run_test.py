@@ -401,6 +401,28 @@ def test_elsewhere(folder):
     return tried
 
 
+CHANGES_PAGE = """\
+import mmap, os, sys
+fd = int(os.environ["LIBVRAM_RUN"].split(":")[0])
+page = mmap.mmap(fd, os.fstat(fd).st_size)
+while (at := page.find(sys.argv[1].encode())) >= 0:
+    page[at:at + len(sys.argv[2])] = sys.argv[2].encode()
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+def test_hostile_page(folder):
+    """Who can write the page cannot choose what a process of root writes over: it has no path that is believed."""
+    mine, victim = f"{folder}/mine.vrt", f"{folder}/evil.vrt"
+    with open(victim, "w", encoding="ascii") as file:
+        file.write("precious")
+    document = report("--follow-children", "-o", mine, "--", sys.executable, "-c", CHANGES_PAGE, mine, victim, FOUND,
+                      "use", "leak")
+    assert one(document)["trace"] == mine and os.path.getsize(mine) > 0, document
+    with open(victim, encoding="ascii") as file:
+        assert file.read() == "precious"
+
+
 def test_starts(folder):
     """Programs that start without `vram run` start with it: a script without #!, one with a shared ASan."""
     script = f"{folder}/script"

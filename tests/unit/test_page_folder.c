@@ -30,6 +30,7 @@ static uid_t user;            /* who runs this */
 static uid_t owner;           /* of all folders; 0: the same */
 static int kill_error;        /* 0: the process is there */
 static const char *stat_text; /* what /proc says of a process; NULL: nothing */
+static bool ends_meanwhile;   /* the process, before it is asked whose it is */
 static bool has_space = true; /* the kernel has namespaces of processes */
 static bool list_fails, unlink_fails, about_fails;
 static bool owner_is_other, owner_is_root, parent_is_link; /* of folders, */
@@ -105,6 +106,10 @@ FILE *__wrap_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode) {
     if (strncmp(path, "/proc/", 6) != 0) {
         return __real_fopen(path, mode);
+    }
+    if (ends_meanwhile && strstr(path, "/status") != NULL) {
+        kill_error = ESRCH;
+        return NULL;
     }
     FILE *file = stat_text != NULL ? tmpfile() : NULL;
     if (file != NULL) {
@@ -370,6 +375,10 @@ static void root_sees_all_users(void **state) {
         assert_int_equal(met.wrong, 2);
         assert_non_null(strstr(met.problem, "the process is another user's"));
     }
+    ends_meanwhile = true;
+    assert_int_equal(visit(99).wrong, 0);
+    ends_meanwhile = false;
+    kill_error = 0;
     owner = 0;
     user = before;
 }

@@ -172,9 +172,11 @@ static int record_work(void *argument) {
 static int record_prepare(void *argument) {
     (void)argument;
     (void)unlink(trace_path);
+    if (setenv(RUN_TRACE_VARIABLE, trace_path, 1) != 0) {
+        return 1;
+    }
     watched_begin();
     watched_page->settings.root = getpid();
-    snprintf(watched_page->settings.trace, sizeof watched_page->settings.trace, "%s", trace_path);
     if (run_device_find(RUN_CUDA, 0, "a device", 0) >= RUN_DEVICES) {
         return 1;
     }

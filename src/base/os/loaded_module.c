@@ -60,8 +60,11 @@ bool vr_os_module_keep(const void *address, struct vr_module *module) {
     if (*search.path && !dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) {
         return false; /* untaken: unloaded just now */
     }
-    (void)vr_text_copy(found.name, sizeof found.name,
-                       file_name(*search.path ? search.path : program_invocation_name));
+    if (!*search.path) { /* what it was started as may be anything, and programs change it */
+        ssize_t length = readlink("/proc/self/exe", search.path, sizeof search.path - 1);
+        search.path[length > 0 ? length : 0] = 0;
+    }
+    (void)vr_text_copy(found.name, sizeof found.name, file_name(search.path));
     *module = found;
     return true;
 }
