@@ -84,7 +84,7 @@ def check(source, build):
             found.append(f"docs/examples.md shows another output than that of examples/{name}.c")
 
     targets = set(re.findall(r"^([a-z-]+):", read(source, "Makefile"), re.M))
-    for page in ("README.md", "CONTRIBUTING.md", "docs/benchmarks.md"):
+    for page in ("README.md", "CONTRIBUTING.md", "docs/testing.md", "docs/benchmarks.md"):
         for target in re.findall(r"`make ([a-z-]+)", read(source, page)):
             if target not in targets:
                 found.append(f"{page} speaks of `make {target}`, which is not in the Makefile")
