@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""readme.py SOURCE BUILD: README.md, and the pages that it sends its readers to first, show real code, real output, real
-commands, and figures that the pages behind them have."""
+"""readme.py SOURCE BUILD: README.md, and the pages that it sends its readers to first, show real code, real output and
+real commands, and no figure of README.md is without a page that has it."""
 import os
 import re
 import subprocess
@@ -122,6 +122,11 @@ def check(source, build):
         for target in re.findall(r"`make ([a-z-]+)", read(source, page)):
             if target not in targets:
                 found.append(f"{page} speaks of `make {target}`, which is not in the Makefile")
+    folder = os.path.join(source, ".github", "workflows")  # not in an archive of the sources
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        for target in re.findall(r"\b(?:target: |run: make )([a-z-]+)", read(folder, name)):
+            if target not in targets:
+                found.append(f"{name} runs `make {target}`, which is not in the Makefile")
 
     helped = subprocess.run([os.path.join(build, "vram"), "--help"], capture_output=True, text=True,
                             check=False).stdout

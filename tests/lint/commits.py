@@ -72,7 +72,7 @@ def self_test():
     for expected, planted in [(None, "docs: none")] + VIOLATIONS:
         with tempfile.TemporaryDirectory() as root:
             subprocess.run(["git", "init", "-q", root], check=True)
-            commit(root, "An old one, which is longer than seventy-two characters and has no area.", "2026-11-19T23:59:59Z")
+            commit(root, "An old one " + "a" * 72 + ".", "2026-11-19T23:59:59Z")
             for subject in GOOD + [planted]:
                 commit(root, subject, "2026-11-20T00:00:00Z")
             found = check(root)
