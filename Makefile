@@ -49,7 +49,7 @@ analyze: ## static analysis by gcc, clang, clang-tidy and cppcheck: 0 findings (
 coverage: ## lines and branches that the tests reach; fails under 95 % of any tier
 	@tools/setup.sh coverage
 	@tools/run-tests coverage; tests=$$?; \
-	    tools/coverage-report build-coverage --fail-under 95 --write CONTRIBUTING.md && exit $$tests
+	    tools/coverage-report build-coverage --fail-under 95 --write docs/testing.md && exit $$tests
 
 mutate: ## small changes of the sources, one at a time: how many the unit tests notice (an hour; PATHS, SAMPLE)
 	@tools/setup.sh test
