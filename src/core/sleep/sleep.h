@@ -35,6 +35,8 @@
 #include "device/objects.h"
 #include "vram/pool.h"
 
+struct vr_pool;
+
 struct vr_sleep_state {
     struct vr_sleep_state *next; /* in the pool's list */
     struct vr_space *space;      /* of the piece */
@@ -85,9 +87,10 @@ uint32_t vr_sleep_pieces(const struct vr_space *space, const struct vr_block *bl
 void vr_sleep_hide_block(struct vr_space *space, struct vr_block *block);
 
 /* Moves the sleep states and seals of released pieces under no block to *ended, for the caller to
-   free; the pieces end. */
-void vr_sleep_drop_unused(struct vr_space *space, struct vr_sleep *sleep,
-                          struct vr_sleep_state **ended);
+   free; the pieces end. Not those under a hole whose stamp the pool keeps. */
+typedef bool vr_sleep_keeps_fn(struct vr_pool *pool, struct vr_stamp stamp);
+void vr_sleep_drop_unused(struct vr_space *space, struct vr_pool *pool, vr_sleep_keeps_fn *keeps,
+                          struct vr_sleep *sleep, struct vr_sleep_state **ended);
 
 /* Marks as `changing` the sleep states of the space under blocks of the tag (NULL: all). */
 void vr_sleep_mark(struct vr_space *space, const char *tag);

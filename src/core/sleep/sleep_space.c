@@ -358,18 +358,12 @@ static void states_end(struct vr_sleep_state **at, struct vr_sleep_state **ended
     }
 }
 
-/* Whether a hole that is hidden belongs to work that is not done: that of a captured region, whose
-   graph runs again once the pool is awake. */
-static bool is_pending(const struct vr_space *space, const struct vr_block *span) {
-    return span->span.kind == VR_SPAN_CLAIM && span->stamp.queue &&
-           !space->config.passed(space->config.user, span->stamp);
-}
-
-void vr_sleep_drop_unused(struct vr_space *space, struct vr_sleep *sleep,
-                          struct vr_sleep_state **ended) {
+void vr_sleep_drop_unused(struct vr_space *space, struct vr_pool *pool, vr_sleep_keeps_fn *keeps,
+                          struct vr_sleep *sleep, struct vr_sleep_state **ended) {
     clear_seen(space);
     for (struct vr_block *span = vr_span_first(space); span; span = vr_span_next(space, span)) {
-        if (span->span.kind == VR_SPAN_BLOCK || is_pending(space, span)) {
+        if (span->span.kind == VR_SPAN_BLOCK ||
+            (span->span.kind == VR_SPAN_CLAIM && span->stamp.queue && keeps(pool, span->stamp))) {
             mark_seen(space, span, SEEN_OTHER);
         }
     }

@@ -8,6 +8,7 @@
  * call for many as in calls for each, so only doing it beside the copies saves time.
  */
 #include "core/cache/drain.h"
+#include "core/cache/stamp.h"
 #include "core/ladder/handler.h"
 #include "core/ladder/report.h"
 #include "core/limit/budget.h"
@@ -52,13 +53,20 @@ static vram_status hide_freed(struct vr_pool *pool, const char *tag, bool *any) 
     return VRAM_OK;
 }
 
+/* Whether memory was freed in a captured region, whose graphs run again once the pool is awake. */
+static bool is_of_region(struct vr_pool *pool, struct vr_stamp stamp) {
+    const struct vr_queue_state *state =
+        vr_queue_state_find(&pool->queue_states, vr_pool_stamp_from_space(pool, stamp).queue);
+    return state && vr_load(&state->queue->captured, VR_ACQUIRE);
+}
+
 /* Frees the blocks of the tag that the program has freed, and ends what then is under no block:
    keeps sleep.h (7). *any: there was something. Under the lock. */
 static vram_status end_unused(struct vr_sleep_change *change, bool *any) {
     struct vr_pool *pool = change->pool;
     vram_status status = hide_freed(pool, change->tag, any);
     for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
-        vr_sleep_drop_unused(pool->spaces[part], &pool->sleep, &change->ended);
+        vr_sleep_drop_unused(pool->spaces[part], pool, is_of_region, &pool->sleep, &change->ended);
     }
     vr_sleep_note_bytes(pool);
     *any = *any || change->ended;
