@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "heap.h"
 
-#include <algorithm>
-
 namespace vram_torch {
 
 /* Leaked on purpose: PyTorch frees tensors until the very end of the process. */
@@ -503,10 +501,7 @@ vram_status Heap::margin_set(uint64_t bytes) {
 void Heap::sample(const vram_pool_stats &now) {
     int64_t foreign = foreign_bytes_.load();
     int64_t bytes = static_cast<int64_t>(now.reserved_bytes) + foreign;
-    int64_t own = statistics_.get().pool_small_bytes.current;
-    uint64_t segments = round_up(static_cast<uint64_t>(own), SMALL_SEGMENT);
-    int64_t small =
-        static_cast<int64_t>(std::min(segments, now.reserved_bytes)) + private_small_bytes_.load();
+    int64_t small = statistics_.get().pool_small_bytes.current + private_small_bytes_.load();
     for (auto change :
          {std::make_pair(&reserved_bytes_, bytes), std::make_pair(&small_bytes_, small)}) {
         int64_t difference = change.second - change.first->current;

@@ -54,9 +54,9 @@ struct HeapOptions {
 struct Reserved {
     vram_pool_stats now;
     /* Taken from the driver: all, and of it for small blocks. The first peak is exact; the rest,
-       and what was ever taken, is counted when somebody looks. Small: small blocks of the pool, in
-       segments as PyTorch would have taken for them, and the segments of private pools for them;
-       all other memory serves any size. */
+       and what was ever taken, is counted when somebody looks. Small: small blocks of the pool, and
+       the segments of private pools for them; all other memory serves any size. Snapshots say the
+       same, which PyTorch's tests compare. */
     Count bytes, small_bytes;
 };
 
