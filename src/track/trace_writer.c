@@ -69,7 +69,7 @@ static uint64_t excess_of(uint64_t held, uint64_t bytes) {
 /* What the event changes in the sums of its chunk. */
 static void count_live(struct vr_trace_chunk *chunk, int64_t blocks, uint64_t more, uint64_t less) {
     chunk->blocks += blocks;
-    chunk->live_bytes += (int64_t)(more - less);
+    chunk->live_bytes = (int64_t)((uint64_t)chunk->live_bytes + more - less); /* may wrap */
 }
 
 static uint8_t *put_block_event(struct vr_trace_shard *shard, const struct vr_trace_refs *refs,

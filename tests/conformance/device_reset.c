@@ -141,6 +141,8 @@ static void shared_again(vram_device *before) {
     must(vram_alloc(pool, 40, NULL, &addr), "vram_alloc, after the reset");
     must(vram_free(addr, NULL), "vram_free");
     LOST(vram_pool_create(before, NULL, &pool));
+    vram_device_close(before); /* nobody else uses them here */
+    vram_device_close(device);
 }
 
 static int run(bool own_queue, bool used_again, int first_call) {

@@ -118,14 +118,16 @@ static void right_results(void **state) {
 static void a_capture_goes_on(void **state) {
     (void)state;
     int (*begin)(void *stream, int mode), (*end)(void *stream, void **graph);
+    int (*destroy)(void *graph);
     struct rig rig = begin_with(&kinds[0], kinds[0].library);
     vram_pool *pool = pool_of(&rig, 0);
     vram_queue *queue;
     void *stream, *graph = NULL, *library = dlopen(FAKE_CUDA_PATH, RTLD_NOW | RTLD_NOLOAD);
     void *functions[] = {dlsym(library, "cuStreamBeginCapture_v2"),
-                         dlsym(library, "cuStreamEndCapture")};
+                         dlsym(library, "cuStreamEndCapture"), dlsym(library, "cuGraphDestroy")};
     memcpy(&begin, &functions[0], sizeof begin);
     memcpy(&end, &functions[1], sizeof end);
+    memcpy(&destroy, &functions[2], sizeof destroy);
     assert_ok(vram_queue_create(rig.device, NULL, &queue));
     assert_ok(vram_queue_native(queue, &stream));
     assert_int_equal(begin(stream, 0), 0);
@@ -136,6 +138,7 @@ static void a_capture_goes_on(void **state) {
     product_end(&product);
     expect_by(scheduler, kinds[0].library);
     assert_int_equal(end(stream, &graph), 0);
+    assert_int_equal(destroy(graph), 0);
     assert_ok(vram_scheduler_destroy(scheduler));
     end_clean(&rig);
 }
