@@ -288,6 +288,7 @@ static void shell_exec(const char *script, char *const *words) {
         all[1] = script;
         memcpy(all + 2, words + 1, (count - 1) * sizeof *all);
         execv(all[0], (char *const *)(uintptr_t)all);
+        free(all);
     }
 }
 
