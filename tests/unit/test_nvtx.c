@@ -127,14 +127,17 @@ static void names_and_sizes_change(void **state) {
 static void a_free_waits_for_the_work(void **state) {
     struct stage *stage = *state;
     vram_addr addr;
+    vram_point first, second; /* the free itself marks both queues behind them */
     stage_open(stage, NULL);
     assert_ok(vram_alloc(stage->pool, MIB, stage->queue, &addr));
     assert_ok(vram_queue_fill(stage->queue, addr, 1, 4, MIB));
+    assert_ok(vram_queue_mark(stage->queue, &first));
     assert_ok(vram_queue_fill(stage->other, addr, 2, 4, MIB));
+    assert_ok(vram_queue_mark(stage->other, &second));
     assert_ok(vram_use(addr, stage->other));
     assert_ok(vram_free(addr, stage->queue));
-    assert_ok(vram_queue_poll(stage->queue));
-    assert_ok(vram_queue_poll(stage->other));
+    assert_ok(vram_point_poll(first));
+    assert_ok(vram_point_poll(second));
     assert_int_equal(tool->region(addr), 0);
     stage_close(stage);
 }
