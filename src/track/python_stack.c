@@ -392,7 +392,7 @@ static bool place_write(const struct reader *reader, const struct place *place,
 
 enum found {
     FOUND,
-    SKIPPED, /* a frame that is none of Python code */
+    SKIPPED, /* a frame without Python code */
     UNNAMED, /* memory ran out */
     BROKEN   /* memory is gone, or has something else */
 };
