@@ -11,6 +11,7 @@
 #include "run/run_child.h"
 #include "run/run_live_pages.h"
 #include "run/run_report.h"
+#include "run/run_trace.h"
 #include "verb.h"
 
 #include <errno.h>
@@ -39,56 +40,6 @@ static uint64_t now_ns(void) {
 
 /* ------------------------------------------------------------------------ options */
 
-static bool can_write(const char *folder) {
-    char path[RUN_PATH + 16];
-    snprintf(path, sizeof path, "%s/.vram-XXXXXX", folder);
-    int fd = mkstemp(path);
-    if (fd < 0) {
-        return false;
-    }
-    unlink(path);
-    close(fd);
-    return true;
-}
-
-/* The report is made from the trace: where the working folder takes none, another one does. */
-static void folder_choose(char folder[RUN_PATH]) {
-    const char *const others[] = {environment_get("TMPDIR"), "/tmp", "/dev/shm"};
-    bool good = can_write(folder);
-    for (size_t i = 0; i < sizeof others / sizeof others[0] && !good; i++) {
-        if (others[i] != NULL && others[i][0] == '/' && strlen(others[i]) < RUN_PATH &&
-            can_write(others[i])) {
-            say_warning("%.200s cannot be written; the trace goes to %.200s", folder, others[i]);
-            snprintf(folder, RUN_PATH, "%s", others[i]);
-            good = true;
-        }
-    }
-}
-
-/* Where the trace goes: as asked, or named after the program in the working folder. The library
-   replaces %p and %h. The path is made absolute: the program may change its folder. */
-static bool trace_set(struct run_job *job, const char *program) {
-    char *to = job->child.trace, folder[RUN_PATH] = "";
-    const char *wanted = flag_value(job->invocation, "output"), *slash = strrchr(program, '/');
-    bool absolute = wanted != NULL && wanted[0] == '/';
-    if (!absolute && getcwd(folder, sizeof folder - 1) == NULL) {
-        say_error("the working folder is gone: %s", strerror(errno));
-        return false;
-    }
-    if (wanted == NULL) {
-        folder_choose(folder);
-    }
-    int bytes = wanted != NULL
-                    ? snprintf(to, RUN_PATH, "%s%s%s", folder, absolute ? "" : "/", wanted)
-                    : snprintf(to, RUN_PATH, "%s/vram.%s.%%p.vrt", folder,
-                               slash != NULL ? slash + 1 : program);
-    if (bytes < 0 || bytes >= RUN_PATH) {
-        say_error("--output=%.200s: the path is too long", wanted != NULL ? wanted : program);
-        return false;
-    }
-    return true;
-}
-
 static bool settings_read(struct run_job *job, const char *program) {
     struct invocation *invocation = job->invocation;
     struct run_settings *settings = &job->child.page->settings;
@@ -110,7 +61,7 @@ static bool settings_read(struct run_job *job, const char *program) {
     settings->serve = flag_given(invocation, "serve");
     job->quiet = flag_given(invocation, "quiet");
     return flag_number(invocation, "error-exitcode", 1, 255, &job->error_code) &&
-           trace_set(job, program) &&
+           run_trace_choose(job->child.trace, flag_value(invocation, "output"), program) &&
            (suppressions == NULL || run_suppressions_read(&job->suppressions, suppressions));
 }
 

@@ -98,6 +98,7 @@ static void write_slot(struct run_report *report, const struct run_slot *slot,
     bool recorded = atomic_load(&slot->recorded) == 1;
     bool good = recorded && history != NULL && run_history_read(history, path);
     run_report_doubt(report, slot, good ? history : NULL);
+    run_trace_warn(slot, history);
     json_object_begin(json, NULL);
     json_signed(json, "pid", atomic_load(&slot->pid));
     json_text(json, "command", command);

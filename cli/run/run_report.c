@@ -290,13 +290,12 @@ static void leaks_note(struct run_report *report, struct run_history *history) {
 
 /* One process, with its trace if it has one. True if it is recorded. */
 static bool print_slot(struct run_report *report, const struct run_slot *slot, bool quiet) {
-    char path[RUN_PATH], command[RUN_NAME], problem[sizeof slot->problem];
+    char path[RUN_PATH], command[RUN_NAME], problem[RUN_PROBLEM];
     struct run_history *history = NULL;
     uint32_t recorded = atomic_load(&slot->recorded);
     long long pid = atomic_load(&slot->pid);
     run_page_text(slot->trace, sizeof slot->trace, path);
     run_page_text(slot->command, sizeof slot->command, command);
-    run_page_text(slot->problem, sizeof slot->problem, problem);
     if (recorded == 1) {
         history = calloc(1, sizeof *history);
     }
@@ -319,10 +318,11 @@ static bool print_slot(struct run_report *report, const struct run_slot *slot, b
     } else if (!quiet && recorded == 0) {
         print_line(report, "", "used a device and was not recorded: --follow-children records it");
     } else if (!quiet) {
-        print_line(report, "no trace", "%s: %s", path,
-                   recorded == 2 && problem[0] != 0 ? problem
-                   : history != NULL                ? history->problem
-                                                    : "out of host memory");
+        run_trace_problem(slot, history, problem);
+        print_line(report, "no trace", "%s: %s", path, problem);
+    }
+    if (quiet) {
+        run_trace_warn(slot, history);
     }
     if (history != NULL) {
         run_history_free(history);

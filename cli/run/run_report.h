@@ -38,6 +38,14 @@ bool run_report_write(struct run_report *report);
 void run_report_doubt(struct run_report *report, const struct run_slot *slot,
                       const struct run_history *history);
 
+/* Why a process has no trace: `history` was read from it, or NULL. */
+enum { RUN_PROBLEM = 512 };
+void run_trace_problem(const struct run_slot *slot, const struct run_history *history,
+                       char text[RUN_PROBLEM]);
+
+/* One line on stderr if a process has no trace or not all of it, and one was wanted. */
+void run_trace_warn(const struct run_slot *slot, const struct run_history *history);
+
 /* A device's part of the page, copied: the process may still write. */
 struct run_device_view {
     const char *api; /* "cuda" */

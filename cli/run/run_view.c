@@ -3,6 +3,7 @@
  * run_view.c: figures from the page and the traces of `vram run`, for text and JSON alike. The page
  * is shared with other programs, so nothing in it is trusted to make sense.
  */
+#include "output.h"
 #include "run_report.h"
 
 #include <stdio.h>
@@ -109,6 +110,33 @@ void run_report_doubt(struct run_report *report, const struct run_slot *slot,
                  "the child %s was not recorded: --follow-children records it", command);
     } else {
         snprintf(report->doubt, sizeof report->doubt, "there is no trace at %s", path);
+    }
+}
+
+void run_trace_problem(const struct run_slot *slot, const struct run_history *history,
+                       char text[RUN_PROBLEM]) {
+    char told[sizeof slot->problem];
+    run_page_text(slot->problem, sizeof slot->problem, told);
+    bool refused = atomic_load(&slot->recorded) == 2 && told[0] != 0;
+    snprintf(text, RUN_PROBLEM, "%s",
+             refused           ? told
+             : history != NULL ? history->problem
+                               : "out of host memory");
+}
+
+void run_trace_warn(const struct run_slot *slot, const struct run_history *history) {
+    char path[RUN_PATH], problem[RUN_PROBLEM];
+    uint64_t lost = history != NULL ? history->parts[RUN_PART_PROGRAM].lost_events : 0;
+    run_page_text(slot->trace, sizeof slot->trace, path);
+    if (atomic_load(&slot->recorded) == 0 || strcmp(path, "/dev/null") == 0) {
+        return;
+    }
+    run_trace_problem(slot, history, problem);
+    if (problem[0] != 0) {
+        say_warning("no trace at %s: %s", path, problem);
+    } else if (lost > 0) {
+        say_warning("%s lost %llu events: the disk was full or slow", path,
+                    (unsigned long long)lost);
     }
 }
 

@@ -5,6 +5,7 @@
 With --pairs it measures what the recorder adds to a driver allocation instead. Of a sanitizer's build the tests run
 that have threads, forks or memory of their own; what the command says is the same there.
 """
+import fcntl
 import json
 import os
 import re
@@ -348,7 +349,10 @@ def test_doubt(folder):
 
     assert "there is no trace at /dev/null" in gate("-o", "/dev/null", "--", FOUND, "use", "leak")
     gate("-o", "/dev/null", "--", FOUND, "use", "virtual", code=0)  # the counters know that all was freed
-    assert "there is no trace at" in gate("-o", f"{folder}/no/folder", "--", FOUND, "use", "leak")
+    gone = f"import os, sys; os.rmdir(sys.argv[1]); os.execv(sys.argv[2], sys.argv[2:])"
+    os.mkdir(f"{folder}/gone")
+    assert "there is no trace at" in gate("-o", f"{folder}/gone/%p.vrt", "--", sys.executable, "-c", gone,
+                                          f"{folder}/gone", FOUND, "use", "leak")
     child = ("-o", f"{folder}/doubt.vrt", "--", "/bin/sh", "-c", f"'{FOUND}' use leak; true")
     assert "the child run_program was not recorded" in gate(*child)
     assert "it is not known" not in vram("-q", "--error-exitcode", "99", "--follow-children", *child, code=99).stderr
@@ -469,8 +473,6 @@ def test_output(folder):
     os.mkdir(f"{folder}/temporary")  # nobody can write to /proc, not even root
     text = vram("--", FOUND, "use", "leak", cwd="/proc", more={"TMPDIR": f"{folder}/temporary"}).stderr
     assert f"/proc cannot be written; the trace goes to {folder}/temporary" in text and "never freed   6.00 MiB" in text, text
-    text = vram("-o", f"{folder}/no/such/folder", "--", FOUND, "use", "leak").stderr
-    assert "no trace" in text, text
     text = vram("--", "/bin/true", cwd=folder).stderr
     assert "no device was used" in text, text
     text = vram("--", FOUND, "use", cwd=folder).stderr
@@ -479,6 +481,61 @@ def test_output(folder):
     assert [group["frames"] for group in off["device_memory"]["groups"]] == [[]], off
     assert off["device_memory"]["groups"][0]["library"] == "run_program", off
     assert vram("--json", "-o", f"{folder}/o.vrt", "--", "/bin/echo", "hello").stderr == "hello\n"
+
+
+def test_unwritable(folder):
+    """A file that cannot be written is told before the program starts; one that is lost later, at the end."""
+    os.mkdir(f"{folder}/dir")
+    kept, link = f"{folder}/kept.vrt", f"{folder}/link.vrt"
+    for path in (kept, f"{folder}/closed"):
+        with open(path, "w", encoding="ascii") as file:
+            file.write("precious")
+    os.symlink(f"{folder}/dir/made.vrt", link)
+    full = [([], path, why) for path, why in (
+        (f"{folder}/no/folder.vrt", "No such file"), (f"{folder}/no/%p.vrt", "No such file"),
+        (f"{folder}/dir", "Is a directory"), (f"{folder}/dir/", "Is a directory"), (f"{kept}/x", "Not a directory"),
+        ("/dev/full", "not a plain file"), ("/proc/%p.vrt", "No such file"), ("x" * 300, "File name too long"),
+        (f"{folder}/dir/{'x' * 300}", "too long"))]
+    full.append((["prlimit", "--fsize=4096"], f"{folder}/large.vrt", "too large"))
+    if os.geteuid() == 0 and shutil.which("setpriv"):
+        os.chmod(folder, 0o755)
+        user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        if subprocess.run([*user, VRAM, "--version"], capture_output=True, check=False).returncode == 0:
+            full += [(user, f"{folder}/%p.vrt", "Permission denied"), (user, f"{folder}/closed", "Permission denied")]
+    with open(kept, "r+", encoding="ascii") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for before, path, why in [*full, ([], kept, "another program writes it")]:
+            done = subprocess.run([*before, VRAM, "run", "-q", "-o", path, "--", "/bin/sh", "-c", "echo started"], text=True,
+                                  env=ENVIRONMENT, capture_output=True, timeout=60, check=False)
+            assert done.returncode == 2 and not done.stdout and why in done.stderr, (path, done)
+    with open(kept, encoding="ascii") as file:
+        assert file.read() == "precious"
+    assert sorted(os.listdir(folder)) == ["closed", "dir", "kept.vrt", "link.vrt"] and not os.listdir(f"{folder}/dir")
+    vram("-q", "-o", kept, "--", "/bin/true")  # uses no device: nothing is written
+    assert os.path.getsize(kept) == len("precious")
+    assert one(report("-o", link, "--", FOUND, "use", "leak"))["trace"] == link and os.listdir(f"{folder}/dir")
+    os.mkdir(f"{folder}/gone")
+    remove = (sys.executable, "-c", "import os, sys; os.rmdir(sys.argv[1]); os.execv(sys.argv[2], sys.argv[2:])",
+              f"{folder}/gone", FOUND, "use", "leak", "=7")
+    for quiet in (["-q"], ["--json"], []):
+        done = vram(*quiet, "-o", f"{folder}/gone/%p.vrt", "--", *remove, code=7)
+        assert "no trace" in done.stderr and "No such file" in done.stderr, done
+        os.mkdir(f"{folder}/gone")
+    assert not vram("-q", "-o", "/dev/null", "--", FOUND, "use", "leak").stderr  # wanted
+
+
+def test_disk_full(folder):
+    """A disk that is full at the start is told then; one that fills up, at the end, and the exit code can tell."""
+    alone = ["unshare", "-Urm"] if os.geteuid() else ["unshare", "-m"]
+    if subprocess.run([*alone, "mount", "-t", "tmpfs", "-o", "size=64k", "none", folder], capture_output=True,
+                      check=False).returncode:
+        return
+    for kib, words, code, says in (
+            (64, ("-q",), 2, "No space left"), (320, ("-q",), 0, "lost "), (320, ("-q", "--error-exitcode", "99"), 99, "lost ")):
+        done = subprocess.run([*alone, "sh", "-c", 'mount -t tmpfs -o size=$1k none "$2" && shift 2 && exec "$@"', "sh",
+                               str(kib), folder, VRAM, "run", *words, "-o", f"{folder}/full.vrt", "--", FOUND, "use",
+                               "threads", "leak"], env=ENVIRONMENT, text=True, capture_output=True, timeout=60, check=False)
+        assert done.returncode == code and says in done.stderr, (kib, words, done)
 
 
 def test_refused(folder):
