@@ -80,7 +80,7 @@ foreach(name IN LISTS vram_pc_files)
 endforeach()
 # `pkg-config vram` too: by the name that CMake's package and the headers have.
 file(WRITE ${PROJECT_BINARY_DIR}/vram.pc
-     "Name: vram\nDescription: libvram by its other name\nVersion: ${PROJECT_VERSION}\nRequires: libvram\n")
+     "Name: vram\nDescription: libvram by its other name\nVersion: ${vram_version_text}\nRequires: libvram\n")
 install(FILES ${PROJECT_BINARY_DIR}/vram.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # The same folders as in the sources, so that the links of the pages hold.

@@ -3,7 +3,7 @@
 # Debian packages of the components of install.cmake, for cpack -G DEB. tools/deb configures a build for it and calls
 # cpack; package_depends.cmake is what cpack reads first.
 
-set(vram_deb_version ${PROJECT_VERSION})
+string(JOIN "~" vram_deb_version ${PROJECT_VERSION} ${vram_version_pre}) # 0.1.0~rc1 is older than 0.1.0
 set(vram_deb_soversion ${PROJECT_VERSION_MAJOR})
 set(vram_deb_libraries vram compute model) # components with a shared library
 set(vram_deb_ucx libvram-ucx${vram_deb_soversion})
@@ -68,7 +68,7 @@ transfers and reports, and adapters for CuPy, Numba and ONNX Runtime.")
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME libvram)
-set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_VERSION ${vram_deb_version})
 set(CPACK_PACKAGE_VENDOR "the libvram project")
 set(CPACK_PACKAGE_CONTACT "the libvram project")
 set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})

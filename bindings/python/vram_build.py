@@ -32,7 +32,8 @@ WHEN = (1980, 1, 1, 0, 0, 0)  # of every file: the same sources make the same wh
 def version():
     with open(os.path.join(ROOT, "include", "vram", "base.h"), encoding="utf-8") as file:
         text = file.read()
-    return ".".join(re.search(rf"VRAM_VERSION_{part} (\d+)", text).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
+    numbers = [re.search(rf"VRAM_VERSION_{part} (\d+)", text).group(1) for part in ("MAJOR", "MINOR", "PATCH")]
+    return ".".join(numbers) + re.search(r'VRAM_VERSION_PRE "(.*)"', text).group(1)
 
 
 def _setting(settings, name):

@@ -60,6 +60,9 @@ extern "C" {
 #define VRAM_VERSION_MINOR 1
 #define VRAM_VERSION_PATCH 0
 
+/** Empty in a release; "rc1" in the first candidate of one. VRAM_VERSION does not count it. */
+#define VRAM_VERSION_PRE "rc1"
+
 /** The version as one number that can be compared: major * 1,000,000 + minor * 1,000 + patch. */
 #define VRAM_VERSION (VRAM_VERSION_MAJOR * 1000000 + VRAM_VERSION_MINOR * 1000 + VRAM_VERSION_PATCH)
 
@@ -67,12 +70,12 @@ extern "C" {
 #define VRAM_TEXT_OF(x)  VRAM_TEXT_OF_(x)
 #define VRAM_VERSION_TEXT                                                                          \
     VRAM_TEXT_OF(VRAM_VERSION_MAJOR)                                                               \
-    "." VRAM_TEXT_OF(VRAM_VERSION_MINOR) "." VRAM_TEXT_OF(VRAM_VERSION_PATCH)
+    "." VRAM_TEXT_OF(VRAM_VERSION_MINOR) "." VRAM_TEXT_OF(VRAM_VERSION_PATCH) VRAM_VERSION_PRE
 
 /** The version of the library that is loaded, which may differ from the header's VRAM_VERSION. */
 VRAM_API uint32_t vram_version(void);
 
-/** The same as text, "0.1.0". Static storage. */
+/** The same as text, VRAM_VERSION_TEXT: "0.1.0", "0.1.0rc1". Static storage. */
 VRAM_API const char *vram_version_text(void);
 
 /* ------------------------------------------------------------------- status */

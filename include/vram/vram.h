@@ -19,6 +19,9 @@
  * Two libraries build on this one, each with its own header: libvram-compute, <vram/compute.h>
  * (matrix products, distances, labels), and libvram-model, <vram/model.h> (how much memory a model
  * needs).
+ *
+ * The C API is experimental: it will be made smaller before 0.1.0 (CHANGELOG.md). Build programs
+ * anew for each version.
  */
 #ifndef VRAM_VRAM_H
 #define VRAM_VRAM_H

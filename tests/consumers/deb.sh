@@ -11,6 +11,8 @@ trap 'rm -rf "$work"' EXIT
 folder=${3:-$work/build}
 version=$(sed -nE 's/^#define VRAM_VERSION_(MAJOR|MINOR|PATCH) ([0-9]+)$/\2/p' "$source/include/vram/base.h" |
     paste -sd.)
+pre=$(sed -nE 's/^#define VRAM_VERSION_PRE "(.*)"$/\1/p' "$source/include/vram/base.h")
+text=$version$pre version=$version${pre:+"~$pre"}
 so=${version%%.*}
 architecture=$(dpkg --print-architecture)
 triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
@@ -105,7 +107,7 @@ diff "$work/wanted" "$work/packed" || fail "the packages hold other files than a
 echo "ok: every file is in a package"
 
 export LD_LIBRARY_PATH=$root/usr/lib/$triplet
-[ "$("$root/usr/bin/vram" --version)" = "vram $version" ] || fail "the version of the command"
+[ "$("$root/usr/bin/vram" --version)" = "vram $text" ] || fail "the version of the command"
 quietly "$root/usr/bin/vram" check --backend sim
 ! readelf -d "$root/usr/bin/vram" "$LD_LIBRARY_PATH"/*.so | grep -E 'R(UN)?PATH' || fail "a path of libraries is left"
 echo "ok: the command, on the shared libraries: $(tail -1 "$work/log")"
@@ -131,7 +133,7 @@ try() {
     quietly "$cc" "$here/$1" -o "$work/consumer" $(pkg-config --cflags --libs "$2") \
         "-Wl,-rpath-link,$LD_LIBRARY_PATH"
     said=$("$work/consumer") || fail "$2: exit code $?: $said"
-    [ "$said" = "libvram $version, devices: 1" ] || fail "$2 said: $said"
+    [ "$said" = "libvram $text, devices: 1" ] || fail "$2 said: $said"
     echo "ok: pkg-config, $2"
 }
 try consumer.c libvram
@@ -141,7 +143,7 @@ try model.c libvram-model
 CC=$cc quietly cmake -S "$here/find_package" -B "$work/package" -DCMAKE_PREFIX_PATH="$root/usr"
 quietly cmake --build "$work/package"
 for program in shared static compute model; do
-    [ "$("$work/package/$program")" = "libvram $version, devices: 1" ] || fail "find_package, $program"
+    [ "$("$work/package/$program")" = "libvram $text, devices: 1" ] || fail "find_package, $program"
 done
 echo "ok: find_package"
 

@@ -45,7 +45,7 @@ def version():
     header = read(os.path.join(ROOT, "include", "vram", "base.h"))
     parts = [re.search(rf"#define VRAM_VERSION_{part} (\d+)", header).group(1)
              for part in ("MAJOR", "MINOR", "PATCH")]
-    return ".".join(parts)
+    return ".".join(parts) + re.search(r'VRAM_VERSION_PRE "(.*)"', header).group(1)
 
 
 def environment(folder, binary):

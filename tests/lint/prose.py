@@ -42,7 +42,7 @@ NAMES = [
     (r"naps?", "sleep state"), (r"stillness", "quiesce"), (r"parcels?", "bounce buffer"),
     (r"twins?", "equivalence test"),
 ]
-DOCUMENT = re.compile(r"(?:docs/(?:design/)?)?[\w-]+\.md")
+DOCUMENT = re.compile(r"(?:docs/(?:(?:design|develop)/)?)?[\w-]+\.md")
 HEADER = re.compile(r"include/vram/(?:hpp/)?\w+\.(?:h|hpp)")
 SOURCE = re.compile(r"(?:include|src|cli|tests|examples|bench)/.*\.(?:c|h|hpp|cpp)")
 MADE = {"docs/api.md", "docs/files.md"}  # from headers and sources, by tools

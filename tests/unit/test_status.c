@@ -99,8 +99,8 @@ static void version_text_and_number_agree(void **state) {
     char text[32];
     uint32_t version = vram_version();
     assert_int_equal(version, VRAM_VERSION);
-    snprintf(text, sizeof text, "%u.%u.%u", version / 1000000, version / 1000 % 1000,
-             version % 1000);
+    snprintf(text, sizeof text, "%u.%u.%u" VRAM_VERSION_PRE, version / 1000000,
+             version / 1000 % 1000, version % 1000);
     assert_string_equal(vram_version_text(), text);
 }
 

@@ -8,7 +8,7 @@ use crate::error::{c_option, c_text, check, contained, made, pointer_of, text_of
 use crate::ffi;
 use crate::Result;
 
-/// The version of the library that is loaded, "0.1.0".
+/// The version of the library that is loaded: "0.1.0", "0.1.0rc1".
 pub fn version() -> &'static str {
     // SAFETY: static storage.
     unsafe { CStr::from_ptr(ffi::vram_version_text()) }.to_str().unwrap_or("")
