@@ -11,6 +11,7 @@
 //!     for which the library finds the place.
 
 use std::ptr;
+use std::sync::Arc;
 
 use crate::async_result::{settle, AsyncResult, HostMemory};
 use crate::block;
@@ -21,6 +22,7 @@ use crate::mapping::Mapping;
 use crate::named::Held;
 use crate::pod::{bytes_of, zeros, Pod};
 use crate::pool::Pool;
+use crate::provider::{Provider, Served};
 use crate::queue::Queue;
 use crate::Result;
 
@@ -118,6 +120,23 @@ pub struct BufferOptions<'a> {
     pub tag: Option<&'a str>,
     /// How it grows; None: exactly to what is needed.
     pub growth: Option<Growth>,
+    /// Memory of the program's own for this buffer alone, in whole granules. It lasts as long as the pool. A `kind` of
+    /// `Device` is what [`Provider::kind`] says. Not for a batch.
+    pub provider: Option<Arc<dyn Provider>>,
+}
+
+impl BufferOptions<'_> {
+    /// With a provider, `Device` is what that serves.
+    fn kind_of(&self, served: &Option<Arc<Served>>) -> Result<BufferKind> {
+        match (self.kind, served.as_ref().map(|served| served.kind)) {
+            (BufferKind::Device, Some(MemoryKind::Pinned)) => Ok(BufferKind::Pinned),
+            (BufferKind::Device, Some(MemoryKind::Managed)) => Ok(BufferKind::Managed),
+            (BufferKind::Device, Some(MemoryKind::Host)) => {
+                Err(Error::invalid("a provider of ordinary host memory serves no kind of buffer"))
+            }
+            (kind, _) => Ok(kind),
+        }
+    }
 }
 
 /// A buffer of a pool. Dropping it returns the memory in the order of its home queue: nothing waits.
@@ -155,19 +174,25 @@ impl Drop for Buffer {
 }
 
 /// The options as C has them, and the texts that they point to.
-pub(crate) fn with_raw_options<R>(
+/// Makes a buffer with `call`; its handle, and its kind.
+pub(crate) fn make_with(
+    pool: &Pool,
     options: &BufferOptions<'_>,
-    call: impl FnOnce(&ffi::vram_buffer_options) -> R,
-) -> Result<R> {
+    call: impl FnOnce(&ffi::vram_buffer_options, *mut *mut ffi::vram_buffer) -> ffi::vram_status,
+) -> Result<(*mut ffi::vram_buffer, BufferKind)> {
     let (name, tag) = (c_option(options.name)?, c_option(options.tag)?);
     let growth = options.growth.as_ref().map(Growth::raw);
+    let served = options.provider.as_ref().map(|provider| pool.served(provider));
+    let provider = served.as_ref().map(|served| served.raw());
+    let kind = options.kind_of(&served)?;
     let mut raw: ffi::vram_buffer_options = sized();
-    raw.kind = options.kind.raw();
+    raw.kind = kind.raw();
     raw.precision = options.precision.raw();
     raw.name = pointer_of(&name);
     raw.tag = pointer_of(&tag);
     raw.growth = growth.as_ref().map_or(ptr::null(), |growth| growth);
-    Ok(call(&raw))
+    raw.provider = provider.as_ref().map_or(ptr::null(), |provider| provider);
+    Ok((made(ptr::null_mut(), |out| call(&raw, out))?, kind))
 }
 
 impl Buffer {
@@ -177,13 +202,11 @@ impl Buffer {
         bytes: u64,
         options: &BufferOptions<'_>,
     ) -> Result<Buffer> {
-        let raw = with_raw_options(options, |raw| {
-            // SAFETY: valid handles; what the options point to outlives the call.
-            made(ptr::null_mut(), |out| unsafe {
-                ffi::vram_buffer_create(pool.raw(), bytes, queue.raw(), raw, out)
-            })
-        })??;
-        Ok(Buffer::of_raw(raw, options.kind, Owner::Value, pool, queue))
+        // SAFETY: valid handles; what the options point to outlives the call, and what a provider serves the pool.
+        let (raw, kind) = make_with(pool, options, |raw, out| unsafe {
+            ffi::vram_buffer_create(pool.raw(), bytes, queue.raw(), raw, out)
+        })?;
+        Ok(Buffer::of_raw(raw, kind, Owner::Value, pool, queue))
     }
 
     pub(crate) fn of_raw(

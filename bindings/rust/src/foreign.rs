@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Records of device memory that was not allocated through the library.
 
+use crate::buffer::MemoryKind;
 use crate::device::Device;
 use crate::error::{c_option, made, pointer_of, sized};
 use crate::ffi;
@@ -16,6 +17,10 @@ pub struct ForeignOptions<'a> {
     pub tag: Option<&'a str>,
     /// A label for reports.
     pub name: Option<&'a str>,
+    /// Where it lies. What lies in host memory cannot count.
+    pub kind: MemoryKind,
+    /// How many things it holds; 0: unknown.
+    pub elements: u64,
 }
 
 /// A record of memory that a library or framework took by itself. Dropping it removes the record.
@@ -33,6 +38,8 @@ impl Device {
         raw.flags = if options.counts { ffi::VRAM_FOREIGN_COUNTS as u32 } else { 0 };
         raw.tag = pointer_of(&tag);
         raw.name = pointer_of(&name);
+        raw.kind = options.kind.raw();
+        raw.elements = options.elements;
         // SAFETY: a valid handle and an out-parameter; the texts outlive the call.
         let id = made(0, |id| unsafe { ffi::vram_foreign_track(self.raw(), bytes, &raw, id) })?;
         Ok(Foreign { id, bytes, device: self.clone() })

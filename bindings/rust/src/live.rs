@@ -10,6 +10,7 @@ use crate::device::Device;
 use crate::error::{array_text, check, contained, made, sized, text_of, written};
 use crate::ffi;
 use crate::pool::{LiveStats, Pool, ReportFormat};
+use crate::queue::Queue;
 use crate::Result;
 
 /// What counts as old by default: 60 seconds.
@@ -25,10 +26,18 @@ pub struct LiveBlock {
     pub addr: u64,
     /// As asked for.
     pub bytes: u64,
+    /// What it takes, after rounding.
+    pub held_bytes: u64,
     /// As its options said; 0: nothing.
     pub elements: u64,
     /// How old it is.
     pub age: Duration,
+    /// When it was allocated, on the library's monotonic clock.
+    pub created_ns: u64,
+    /// The thread that asked for it: the last 21 bits of the library's number for it.
+    pub thread: u64,
+    /// Who asked for it, for [`LiveBlock::stack_text`]; 0: no stack was taken.
+    pub stack: u32,
     /// Who it is for; empty if nobody was named.
     pub tag: String,
     /// A label; empty if there is none.
@@ -37,6 +46,41 @@ pub struct LiveBlock {
     pub kind: MemoryKind,
     /// A record of [`crate::Device::track`], not a block.
     pub foreign: bool,
+    pool: usize, // handles, to be compared
+    queue: usize,
+    device: usize,
+}
+
+impl LiveBlock {
+    /// Whether it is a block of this pool.
+    pub fn is_of(&self, pool: &Pool) -> bool {
+        self.pool == pool.raw() as usize
+    }
+
+    /// Whether it was allocated on this queue.
+    pub fn is_on(&self, queue: &Queue) -> bool {
+        self.queue == queue.raw() as usize
+    }
+
+    /// Whether its pool, or its record, was made through this value of the device.
+    pub fn is_at(&self, device: &Device) -> bool {
+        self.device == device.raw() as usize
+    }
+
+    /// Its stack, a line for each frame; empty if none was taken.
+    pub fn stack_text(&self) -> String {
+        let mut text = vec![0u8; 4096];
+        loop {
+            // SAFETY: so many bytes may be written there.
+            let bytes =
+                unsafe { ffi::vram_stack_text(self.stack, text.as_mut_ptr().cast(), text.len()) };
+            if bytes < text.len() {
+                text.truncate(bytes);
+                return String::from_utf8_lossy(&text).into_owned();
+            }
+            text.resize(bytes + 1, 0);
+        }
+    }
 }
 
 impl Pool {
@@ -100,12 +144,19 @@ unsafe extern "C" fn visit_block(user: *mut c_void, block: *const ffi::vram_live
             id: block.id,
             addr: block.addr,
             bytes: block.requested_bytes,
+            held_bytes: block.held_bytes,
             elements: block.elements,
             age: Duration::from_nanos(block.age_ns),
+            created_ns: block.created_ns,
+            thread: block.thread,
+            stack: block.stack,
             tag: text_of(block.tag),
             name: array_text(&block.name),
             kind: MemoryKind::of(block.kind),
             foreign: block.foreign,
+            pool: block.pool as usize,
+            queue: block.queue as usize,
+            device: block.device as usize,
         });
     })
     .is_some()

@@ -3,13 +3,13 @@
 
 use std::ops::Deref;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::batch::Batch;
 use crate::block::{AllocOptions, Block};
 use crate::buffer::{Buffer, BufferOptions, MemoryKind, Precision};
 use crate::device::Device;
-use crate::error::{c_option, check, known, made, pointer_of, sized, written};
+use crate::error::{c_option, check, known, locked, made, pointer_of, sized, written};
 use crate::ffi;
 use crate::limits::Limits;
 use crate::named::{Named, NamedOptions};
@@ -26,7 +26,8 @@ pub struct PoolOptions<'a> {
     pub name: Option<&'a str>,
     /// Its own limits.
     pub limits: Option<Limits>,
-    /// The memory that its blocks are of: the device's, page-locked, or managed.
+    /// The memory that its blocks are of: the device's, page-locked, or managed. With a provider, `Device` is what
+    /// [`Provider::kind`] says.
     pub kind: MemoryKind,
     /// Memory of the program's own instead.
     pub provider: Option<Arc<dyn Provider>>,
@@ -48,8 +49,8 @@ pub struct Pool(Arc<PoolInner>);
 
 struct PoolInner {
     raw: *mut ffi::vram_pool,
-    _served: Option<Arc<Served>>, // what its provider gave; dropped after the pool was destroyed,
-    device: Device,               // as is this
+    served: Mutex<Vec<Arc<Served>>>, // by its provider and its buffers'; dropped after the pool was destroyed,
+    device: Device,                  // as is this
 }
 
 // SAFETY: a handle is a checked number; any call may be made from any thread (vram/base.h).
@@ -60,6 +61,14 @@ impl Drop for PoolInner {
     fn drop(&mut self) {
         // SAFETY: the handle is ours.
         unsafe { ffi::vram_pool_destroy(self.raw) };
+    }
+}
+
+/// What was asked for; by default, what the provider serves.
+pub(crate) fn served_kind(asked: MemoryKind, served: &Option<Arc<Served>>) -> MemoryKind {
+    match (asked, served) {
+        (MemoryKind::Device, Some(served)) => served.kind,
+        _ => asked,
     }
 }
 
@@ -78,14 +87,29 @@ impl Pool {
         }
         raw.name = pointer_of(&name);
         raw.limits = limits.as_ref().map_or(ptr::null(), |limits| limits);
-        raw.kind = options.kind.raw();
         let served = options.provider.clone().map(|provider| Served::new(provider, device));
+        raw.kind = served_kind(options.kind, &served).raw();
         let provider = served.as_ref().map(|served| served.raw());
         raw.provider = provider.as_ref().map_or(ptr::null(), |provider| provider);
         // SAFETY: what the options point to outlives the call, and `served` the pool.
         let raw =
             made(ptr::null_mut(), |out| unsafe { ffi::vram_pool_create(device.raw(), &raw, out) })?;
-        Ok(Pool(Arc::new(PoolInner { raw, _served: served, device: device.clone() })))
+        let served = Mutex::new(served.into_iter().collect());
+        Ok(Pool(Arc::new(PoolInner { raw, served, device: device.clone() })))
+    }
+
+    /// What this provider serves here. It lasts as long as the pool.
+    pub(crate) fn served(&self, provider: &Arc<dyn Provider>) -> Arc<Served> {
+        let known = |all: &[Arc<Served>]| all.iter().find(|one| one.is_of(provider)).cloned();
+        if let Some(served) = known(&locked(&self.0.served)) {
+            return served;
+        }
+        let served = Served::new(provider.clone(), self.device()); // calls the program: no lock
+        let mut all = locked(&self.0.served);
+        known(&all).unwrap_or_else(|| {
+            all.push(served.clone());
+            served
+        })
     }
 
     /// The handle, for calls of [`ffi`] that the crate does not wrap. To put a pool to sleep under a

@@ -114,8 +114,8 @@ impl Drop for Memory {
     }
 }
 
-/// An allocator of the program's own, for [`crate::PoolOptions::provider`]: one that counts, keeps large pages, or
-/// takes host memory.
+/// An allocator of the program's own, for [`crate::PoolOptions::provider`] and [`crate::BufferOptions::provider`]: one
+/// that counts, keeps large pages, or takes host memory.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -161,6 +161,12 @@ pub trait Provider: Send + Sync + 'static {
         drop(memory);
     }
 
+    /// What it serves: device memory, page-locked or managed, so that a pool on it has buffers of that kind. A driver
+    /// that can tell refuses memory of another kind.
+    fn kind(&self) -> MemoryKind {
+        MemoryKind::Device
+    }
+
     /// A power of two, at least 4096.
     fn granule(&self) -> u64 {
         2 << 20
@@ -169,15 +175,16 @@ pub trait Provider: Send + Sync + 'static {
 
 impl fmt::Debug for dyn Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Provider {{ granule: {} }}", self.granule())
+        write!(f, "Provider {{ kind: {:?}, granule: {} }}", self.kind(), self.granule())
     }
 }
 
-/// What the provider of a pool has given. The pool has its address, and every piece of memory that was given counts as
-/// a reference: a pool that was destroyed gives memory back later, while another thread is inside it.
+/// What a provider has given to a pool or its buffers. The pool has its address, and every piece of memory that was
+/// given counts as a reference: a pool that was destroyed gives memory back later, while another thread is inside it.
 pub(crate) struct Served {
     provider: Arc<dyn Provider>,
     device: Device,
+    pub(crate) kind: MemoryKind,
     granule: u64,
     given: Mutex<HashMap<u64, Memory>>,
 }
@@ -185,7 +192,13 @@ pub(crate) struct Served {
 impl Served {
     pub(crate) fn new(provider: Arc<dyn Provider>, device: &Device) -> Arc<Served> {
         let granule = provider.granule().max(1); // what is no power of two the library refuses
-        Arc::new(Served { provider, device: device.clone(), granule, given: Mutex::default() })
+        let kind = provider.kind();
+        let device = device.clone();
+        Arc::new(Served { provider, device, kind, granule, given: Mutex::default() })
+    }
+
+    pub(crate) fn is_of(&self, provider: &Arc<dyn Provider>) -> bool {
+        Arc::as_ptr(&self.provider).cast::<()>() == Arc::as_ptr(provider).cast::<()>()
     }
 
     pub(crate) fn raw(self: &Arc<Served>) -> ffi::vram_provider {

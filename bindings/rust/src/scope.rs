@@ -7,7 +7,7 @@ use std::ptr;
 
 use crate::batch::Lent;
 use crate::block::{self, Block};
-use crate::buffer::{with_raw_options, Buffer, BufferOptions, Owner};
+use crate::buffer::{make_with, Buffer, BufferOptions, Owner};
 use crate::error::{check, made, sized, Error};
 use crate::ffi;
 use crate::pod::Pod;
@@ -107,13 +107,11 @@ impl<'p> Scope<'p> {
         bytes: u64,
         options: &BufferOptions<'_>,
     ) -> Result<Lent<'_>> {
-        let raw = with_raw_options(options, |raw| {
-            // SAFETY: valid handles; what the options point to outlives the call.
-            made(ptr::null_mut(), |out| unsafe {
-                ffi::vram_scope_buffer_create(self.raw, bytes, queue.raw(), raw, out)
-            })
-        })??;
-        Ok(Lent::of(Buffer::of_raw(raw, options.kind, Owner::Lender, &self.pool, queue)))
+        // SAFETY: valid handles; what the options point to outlives the call, and what a provider serves the pool.
+        let (raw, kind) = make_with(&self.pool, options, |raw, out| unsafe {
+            ffi::vram_scope_buffer_create(self.raw, bytes, queue.raw(), raw, out)
+        })?;
+        Ok(Lent::of(Buffer::of_raw(raw, kind, Owner::Lender, &self.pool, queue)))
     }
 
     /// Moves a buffer out of the scope.

@@ -378,6 +378,67 @@ fn a_pool_stands_on_a_provider() {
     });
 }
 
+/// Page-locked memory of the driver, and what it says that it is.
+struct Locked(Device, MemoryKind, AtomicU64);
+
+impl Provider for Locked {
+    fn allocate(&self, bytes: u64) -> Result<Memory> {
+        self.2.fetch_add(bytes, Ordering::Relaxed);
+        Memory::of_device(&self.0, bytes, MemoryKind::Pinned)
+    }
+
+    fn free(&self, memory: Memory) {
+        self.2.fetch_sub(memory.bytes(), Ordering::Relaxed);
+    }
+
+    fn kind(&self) -> MemoryKind {
+        self.1
+    }
+
+    fn granule(&self) -> u64 {
+        4096
+    }
+}
+
+#[test]
+fn a_provider_says_what_it_serves() {
+    everywhere(|w| {
+        let own = |kind| Arc::new(Locked(w.device.clone(), kind, AtomicU64::new(0)));
+        let locked = own(MemoryKind::Pinned);
+        let provider = Some(locked.clone() as Arc<dyn Provider>);
+        let serves = PoolOptions { provider: provider.clone(), ..PoolOptions::default() };
+        let pool = w.device.pool_with(&serves).expect("a pool of page-locked memory");
+        let mapped = BufferOptions { kind: BufferKind::Pinned, ..BufferOptions::default() };
+        let mut buffer = pool.buffer_with(&w.queue, 1000, &mapped).expect("a buffer");
+        buffer.map::<u8>().expect("the host's").fill(7);
+        assert!(pool.buffer(&w.queue, 1000).is_err()); // no device memory
+        drop((buffer, pool));
+        assert_eq!(locked.2.load(Ordering::Relaxed), 0);
+        // One buffer of a pool of device memory, which a scope may have too.
+        let options = BufferOptions { provider: provider.clone(), ..BufferOptions::default() };
+        let mut buffer = w.pool.buffer_with(&w.queue, 1000, &options).expect("a buffer");
+        assert_eq!(buffer.info().expect("known").location, MemoryKind::Pinned);
+        buffer.map::<u8>().expect("the host's").fill(7);
+        assert_eq!(locked.2.load(Ordering::Relaxed), 4096);
+        buffer.resize(100_000).expect("grown");
+        assert_eq!(buffer.map::<u8>().expect("kept")[..1000], [7; 1000]);
+        let scope = w.pool.scope().expect("a scope");
+        scope.buffer(&w.queue, 1000, &options).map(drop).expect("a buffer");
+        drop((scope, buffer));
+        w.queue.wait().expect("idle");
+        w.pool.trim().expect("trimmed");
+        assert_eq!(locked.2.load(Ordering::Relaxed), 0);
+        drop((serves, options, provider));
+        assert_eq!(Arc::strong_count(&locked), 2); // here, and with the pool, once for all buffers
+                                                   // What it gives is not what it says.
+        for kind in [MemoryKind::Device, MemoryKind::Managed, MemoryKind::Host] {
+            let provider = Some(own(kind) as Arc<dyn Provider>);
+            let options = BufferOptions { provider, ..BufferOptions::default() };
+            assert!(w.pool.buffer_with(&w.queue, 1000, &options).is_err(), "{kind:?}");
+        }
+    });
+}
+
 /// Ends its pool while another thread is inside `free`.
 struct Slow {
     pool: Mutex<Option<Pool>>,
@@ -449,15 +510,29 @@ fn memory_has_an_owner() {
 #[test]
 fn foreign_memory_has_records() {
     everywhere(|w| {
-        let workspace = ForeignOptions { counts: true, tag: Some("cublas"), name: Some("ws") };
+        let workspace = ForeignOptions {
+            counts: true,
+            tag: Some("cublas"),
+            name: Some("ws"),
+            elements: 12,
+            ..ForeignOptions::default()
+        };
         let record = w.device.track(3 * MIB, &workspace).expect("a record");
-        let other = w.device.track(MIB, &ForeignOptions::default()).expect("a record");
+        let locked = ForeignOptions { kind: MemoryKind::Pinned, ..ForeignOptions::default() };
+        let other = w.device.track(MIB, &locked).expect("a record");
         assert!(record.id() < other.id() && record.bytes() == 3 * MIB);
         let totals = w.device.foreign().expect("totals");
         assert_eq!((totals.count, totals.bytes, totals.counted_bytes), (2, 4 * MIB, 3 * MIB));
         let live = w.device.live(Duration::ZERO).expect("all");
         let mine: Vec<_> = live.iter().filter(|block| block.foreign).collect();
         assert!(mine.len() == 2 && mine[0].tag == "cublas" && mine[0].name == "ws");
+        assert_eq!((mine[0].kind, mine[0].elements), (MemoryKind::Device, 12));
+        assert_eq!((mine[1].kind, mine[1].elements), (MemoryKind::Pinned, 0));
+        assert!(
+            mine[0].is_at(&w.device) && !mine[0].is_of(&w.pool) && mine[0].stack_text().is_empty()
+        );
+        let counted = ForeignOptions { counts: true, ..locked };
+        assert!(matches!(w.device.track(MIB, &counted), Err(Error::Invalid(_))));
         drop(record);
         assert_eq!(w.device.foreign().expect("totals").count, 1);
         assert!(matches!(w.device.track(0, &workspace), Err(Error::Invalid(_))));
@@ -481,6 +556,10 @@ fn blocks_have_options() {
         let live = pool.live(Duration::ZERO).expect("it");
         assert_eq!((&live[0].tag[..], &live[0].name[..]), ("model/layer", "scores"));
         assert_eq!((live[0].elements, live[0].kind), (250, MemoryKind::Device));
+        assert_eq!(live[0].held_bytes, block.held_bytes().expect("known"));
+        assert!(live[0].is_of(&pool) && live[0].is_on(&w.queue) && live[0].is_at(&w.device));
+        assert!(!live[0].is_of(&w.pool) && live[0].thread != 0 && live[0].created_ns != 0);
+        assert_eq!(live[0].stack != 0, live[0].stack_text().contains("blocks_have_options"));
         assert_eq!(pool.live_stats().expect("sums").live_bytes, 1000);
         let cached = AllocOptions { cached_only: true, ..AllocOptions::default() };
         let most = pool.alloc_with(&w.queue, 256 * MIB, &cached).map(drop);

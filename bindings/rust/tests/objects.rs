@@ -40,7 +40,7 @@ fn a_buffer_keeps_what_it_was_given() {
                 precision: Precision::Fp32,
                 name: Some("numbers"),
                 tag: Some("tests/buffer"),
-                growth: None,
+                ..BufferOptions::default()
             };
             let mut buffer = w.pool.buffer_with(&w.queue, 4000, &options).expect("a buffer");
             let data: Vec<f32> = (0..1000).map(|i| i as f32).collect();
