@@ -9,6 +9,7 @@
 It needs CMake and a C compiler, and nothing from PyPI. A wheel fits every Python from 3.9 on, and one platform.
 """
 import base64
+import gzip
 import hashlib
 import os
 import re
@@ -190,17 +191,27 @@ prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    """The whole source tree that git knows: the library is built from it."""
+    """The whole source tree that git knows: the library is built from it. The same commit makes the same bytes."""
     base = f"vram-{version()}"
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, check=True).stdout
-    with tarfile.open(os.path.join(sdist_directory, f"{base}.tar.gz"), "w:gz", format=tarfile.PAX_FORMAT) as archive:
+    said = subprocess.run(["git", "-C", ROOT, "log", "-1", "--format=%ct"], capture_output=True, check=True).stdout
+    when = int(os.environ.get("SOURCE_DATE_EPOCH") or said)
+
+    def plain(info):
+        info.uid = info.gid = 0
+        info.uname = info.gname = ""
+        info.mtime, info.mode = when, 0o755 if info.mode & 0o100 else 0o644
+        return info
+
+    with open(os.path.join(sdist_directory, f"{base}.tar.gz"), "wb") as file, gzip.GzipFile("", "wb", 9, file, 0) as out, \
+            tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in filter(None, listed.decode().split("\0")):
-            archive.add(os.path.join(ROOT, name), f"{base}/{name}", recursive=False)
+            archive.add(os.path.join(ROOT, name), f"{base}/{name}", recursive=False, filter=plain)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "PKG-INFO")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(_metadata())
-            archive.add(path, f"{base}/PKG-INFO")
+            archive.add(path, f"{base}/PKG-INFO", filter=plain)
             # pip looks for it at the top; the backend lies where it does in the tree.
             top = os.path.join(folder, "pyproject.toml")
             text = _read(os.path.join(HERE, "pyproject.toml")).decode()
@@ -208,5 +219,5 @@ def build_sdist(sdist_directory, config_settings=None):
             text = text.replace('readme = "README.md"', 'readme = "bindings/python/README.md"')
             with open(top, "w", encoding="utf-8") as file:
                 file.write(text)
-            archive.add(top, f"{base}/pyproject.toml")
+            archive.add(top, f"{base}/pyproject.toml", filter=plain)
     return f"{base}.tar.gz"
