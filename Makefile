@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 BUILD = tools/progress build/vram "about two minutes on one core" cmake --build build -j $(JOBS) --target
 
-.PHONY: all run quick t test test-long analyze coverage mutate bench format docs install uninstall deb clean help
+.PHONY: all run quick t test test-long analyze coverage mutate bench format docs install uninstall deb release clean help
 
 all: ## build the library, the command, the examples and the tests into build/
 	@cmake -S . -B build
@@ -90,8 +90,12 @@ deb: ## Debian packages of the three libraries, the headers, the command and the
 	@tools/setup.sh deb
 	@JOBS=$(JOBS) tools/deb
 
+release: ## what a release publishes, of the last commit, in build-release: wheels, sources, packages, crate, SBOM, sums
+	@tools/setup.sh release
+	@JOBS=$(JOBS) tools/release
+
 clean: ## remove every build folder
-	rm -rf build build-dev build-asan build-tsan build-coverage build-fuzz build-deb build-aarch64 build-x86_64 build-analyze build-other build-abi build-mutate
+	rm -rf build build-dev build-asan build-tsan build-coverage build-fuzz build-deb build-release build-aarch64 build-x86_64 build-analyze build-other build-abi build-mutate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# tools/setup.sh PURPOSE   PURPOSE is run, test, analyze, coverage, format, fresh, deb or other-arch
+# tools/setup.sh PURPOSE   PURPOSE is run, test, analyze, coverage, format, fresh, deb, release or other-arch
 #
 # Installs what the purpose needs and what is missing, and says what and why. When nothing is
 # missing it does nothing: no network, no root. Packages are installed on Debian and Ubuntu; on any
@@ -103,6 +103,16 @@ need_test() {
     wish clang-format-14 "checks the layout of the sources" has clang-format-14
 }
 
+need_deb() {
+    need_run
+    need zlib1g-dev "reads the gzip'd traces of vram replay" has_header zlib.h
+    need libzstd-dev "reads the zstd'd traces of vram replay and report" has_header zstd.h
+    need libcivetweb-dev "serves vram exporter and vram report --serve" has_header civetweb.h
+    need libncurses-dev "is the screen of vram top" has_header curses.h
+    wish libucx-dev "builds libvram-ucx" has_header ucp/api/ucp.h
+    need dpkg-dev "finds what the packages depend on" has dpkg-shlibdeps
+}
+
 # What tools/other-arch-check cannot do without; the libraries of that architecture it fetches itself.
 need_other_arch() {
     if [ "$(uname -m)" = aarch64 ]; then
@@ -140,18 +150,16 @@ fresh)
     need debootstrap "makes a fresh system in a folder" has debootstrap
     need git "makes a clean clone" has git
     ;;
-deb)
-    need_run
-    need zlib1g-dev "reads the gzip'd traces of vram replay" has_header zlib.h
-    need libzstd-dev "reads the zstd'd traces of vram replay and report" has_header zstd.h
-    need libcivetweb-dev "serves vram exporter and vram report --serve" has_header civetweb.h
-    need libncurses-dev "is the screen of vram top" has_header curses.h
-    wish libucx-dev "builds libvram-ucx" has_header ucp/api/ucp.h
-    need dpkg-dev "finds what the packages depend on" has dpkg-shlibdeps
+deb) need_deb ;;
+release)
+    need_deb
+    need git "knows the commit" has git
+    need python3 "packs the sources and the wheels" has python3
+    need cargo "packs the crate" has cargo
     ;;
 other-arch) need_other_arch ;;
 *)
-    echo "usage: tools/setup.sh run|test|coverage|format|fresh|deb|other-arch" >&2
+    echo "usage: tools/setup.sh run|test|analyze|coverage|format|fresh|deb|release|other-arch" >&2
     exit 2
     ;;
 esac
