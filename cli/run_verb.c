@@ -73,6 +73,7 @@ static void report_show(struct run_job *job, bool running) {
     report->running = running;
     report->wall_ns = now_ns() - job->started_ns;
     report->leaked_blocks = report->leaked_bytes = 0;
+    report->lost_programs += run_child_lost(&job->child);
     run_report_doubt(report, NULL, NULL);
     if (job->invocation->json && !running) {
         (void)run_report_write(report);

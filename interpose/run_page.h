@@ -9,9 +9,10 @@
  *      | slots           |  set `pid` owns it. It stays after the process has ended.
  *      +-----------------+
  *
- * The page is a plain file. The variable RUN_PAGE_VARIABLE is DESCRIPTOR:PATH, or PATH alone: the
- * descriptor is inherited, and reaches the page also as another user and in another namespace of
- * users or processes; the path serves programs that are started without it. What is in the page
+ * The page is a plain file. The variable RUN_PAGE_VARIABLE is DESCRIPTOR:NAME:PATH, or without NAME,
+ * or PATH alone. The descriptor is inherited, and reaches the page also as another user and in
+ * another namespace of users or processes; the path serves programs that are started without it.
+ * Who has neither sends a message to the abstract socket of that name. What is in the page
  * survives a kill of any process. `vram run` treats texts and counts in it as hostile: another
  * program may have written there. So does the library: any user who inherited the descriptor can
  * change the page, and a process of root must not write where that user says. The path of the trace

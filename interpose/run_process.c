@@ -31,86 +31,6 @@
 
 enum { POOLS = (RUN_DEVICES + 1) * RUN_KINDS, POOL_WORDS = POOLS / 64 + 1, LEAVE_MS = 200 };
 
-static struct vr_once attach_once = VR_ONCE_INIT;
-static struct run_page *page;
-static const char *page_path;       /* NULL: not known before the environment */
-static const char *trace_given;     /* the same of the trace's */
-static char trace_wanted[RUN_PATH]; /* a copy: programs write over their environment. "": none */
-
-/* ------------------------------------------------------------------- attaching */
-
-static struct run_page *page_map(int fd) {
-    struct stat about;
-    bool good = fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
-                about.st_size >= (off_t)sizeof(struct run_page);
-    void *bytes =
-        good ? mmap(NULL, sizeof(struct run_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
-             : MAP_FAILED;
-    struct run_page *found = bytes != MAP_FAILED ? bytes : NULL;
-    if (found && (found->magic != RUN_PAGE_MAGIC || found->version != RUN_PAGE_VERSION ||
-                  found->bytes != sizeof *found)) {
-        munmap(found, sizeof *found);
-        found = NULL;
-    }
-    return found;
-}
-
-/* Only the user's own: another one could have put a file there. */
-static struct run_page *page_open(const char *path) {
-    struct stat about;
-    struct run_page *found = NULL;
-    bool of_process = strncmp(path, "/proc/", 6) == 0; /* a link of the kernel's */
-    int fd = open(path, O_RDWR | O_CLOEXEC | (of_process ? 0 : O_NOFOLLOW));
-    bool denied = fd < 0 && (errno == EACCES || errno == EPERM);
-    if (fd >= 0) {
-        bool own = fstat(fd, &about) == 0 && about.st_uid == geteuid();
-        found = own ? page_map(fd) : NULL;
-        close(fd);
-    }
-    if (denied) { /* `vram run` cannot tell: it does not know of this program */
-        static const char text[] =
-            "vram run: a program that is another user's lost the descriptor of the page: nothing "
-            "of it is recorded, and no limit holds for it\n";
-        ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
-        (void)ignored;
-    }
-    return found;
-}
-
-static void page_attach(void) {
-    const char *path = page_path ? page_path : vr_os_environment(RUN_PAGE_VARIABLE);
-    const char *trace = trace_given ? trace_given : vr_os_environment(RUN_TRACE_VARIABLE);
-    char *behind = NULL;
-    if (!trace || !vr_text_copy(trace_wanted, sizeof trace_wanted, trace)) {
-        trace_wanted[0] = 0;
-    }
-    long fd = path ? strtol(path, &behind, 10) : 0;
-    if (path && behind != path && *behind == ':') { /* inherited, so nobody else put it there */
-        path = behind + 1;
-        page = fd >= 0 && fd <= INT_MAX ? page_map((int)fd) : NULL;
-    }
-    if (!page && path && *path) {
-        page = page_open(path);
-    }
-}
-
-void run_page_path(const char *path) {
-    page_path = path;
-}
-
-void run_trace_path(const char *path) {
-    trace_given = path;
-}
-
-struct run_page *run_page_attach(void) {
-    vr_once(&attach_once, page_attach);
-    return page;
-}
-
-const struct run_page *run_page_get(void) {
-    return run_page_attach();
-}
-
 /* ---------------------------------------------------------------------- state */
 
 static struct vr_mutex lock = VR_MUTEX_INIT(VR_RANK_SHARE); /* guards changes of the state */
@@ -132,6 +52,7 @@ uint64_t run_pid_space(void) {
 }
 
 static struct run_slot *slot_claim(int64_t pid, unsigned *earlier) {
+    struct run_page *page = run_page_attach();
     *earlier = 0;
     for (unsigned i = 0; i < RUN_SLOTS; i++) {
         int64_t free = 0;
@@ -154,6 +75,7 @@ static struct run_slot *slot_claim(int64_t pid, unsigned *earlier) {
 static bool trace_path(const char *pattern, int64_t pid, unsigned earlier, char *path,
                        size_t bytes) {
     char host[256] = "localhost";
+    int64_t root = run_page_get()->settings.root;
     size_t used = 0;
     bool numbered = false;
     (void)gethostname(host, sizeof host - 1);
@@ -171,7 +93,7 @@ static bool trace_path(const char *pattern, int64_t pid, unsigned earlier, char 
         }
     }
     int more = 0;
-    if (!numbered && pid != page->settings.root) {
+    if (!numbered && pid != root) {
         more = snprintf(path + used, bytes - used, ".%lld", (long long)pid);
         used += (size_t)more;
     }
@@ -192,12 +114,13 @@ static struct vr_trace_writer *trace_open(struct run_slot *slot, int64_t pid, un
     const struct vr_trace_stacks stacks = {run_frames, frame_describe};
     static char path[RUN_PATH]; /* that in the slot may be another one the next moment */
     struct vr_trace_writer *writer = NULL;
-    const struct run_settings *settings = &page->settings;
-    if (!trace_wanted[0] || (pid != settings->root && !settings->follow)) {
+    const struct run_settings *settings = &run_page_get()->settings;
+    const char *wanted = run_trace_wanted();
+    if (!wanted || (pid != settings->root && !settings->follow)) {
         return NULL;
     }
     vram_status status = VRAM_ERR_INVALID;
-    if (trace_path(trace_wanted, pid, earlier, path, sizeof path)) {
+    if (trace_path(wanted, pid, earlier, path, sizeof path)) {
         (void)vr_text_copy(slot->trace, sizeof slot->trace, path);
         status = vr_trace_writer_open(path, 0, &stacks, &writer);
     }

@@ -5,15 +5,10 @@
 #ifndef RUN_PROCESS_H
 #define RUN_PROCESS_H
 
+#include "run_attach.h"
 #include "run_record.h"
 
 struct vr_trace_writer;
-
-/* Where the page is, before anything attaches to it; the text stays. Else the environment says. */
-void run_page_path(const char *path);
-void run_trace_path(const char *path);
-/* The page, which may be written; NULL: none. */
-struct run_page *run_page_attach(void);
 
 /* The space of process ids that this process is in; 0: unknown. */
 uint64_t run_pid_space(void);

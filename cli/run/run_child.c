@@ -12,19 +12,25 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
-#include <stdint.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #ifndef VRAM_RUN_LIBRARY_FOLDER
 #define VRAM_RUN_LIBRARY_FOLDER "lib/vram"
 #endif
+
+enum { INHERITED_FD = 500, LEAST_FD = 10, LOST_MAX = 1000 };
 
 /* ------------------------------------------------------------------ preparations */
 
@@ -45,6 +51,33 @@ static bool page_make(struct run_child *child) {
     child->page->version = RUN_PAGE_VERSION;
     child->page->bytes = sizeof *child->page;
     return true;
+}
+
+/* Its name is not guessed: other users could say that programs are lost. Without a socket those
+   programs are silent. */
+static void lost_listen(struct run_child *child) {
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    uint64_t token[2];
+    char *name = at.sun_path + 1; /* behind a 0: no file */
+    if (getrandom(token, sizeof token, 0) != (ssize_t)sizeof token) {
+        return;
+    }
+    int bytes = snprintf(name, sizeof at.sun_path - 1, "vram-run-%016" PRIx64 "%016" PRIx64,
+                         token[0], token[1]);
+    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)bytes);
+    child->lost_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (child->lost_fd >= 0 && bind(child->lost_fd, (struct sockaddr *)&at, length) == 0) {
+        snprintf(child->lost_name, sizeof child->lost_name, "%s:", name);
+    }
+}
+
+unsigned run_child_lost(struct run_child *child) {
+    unsigned count = 0;
+    char byte;
+    while (child->lost_fd >= 0 && count < LOST_MAX && recv(child->lost_fd, &byte, 1, 0) >= 0) {
+        count++;
+    }
+    return count;
 }
 
 /* Beside the command, as in a build; or where both were installed. */
@@ -74,7 +107,7 @@ static bool library_find(struct run_child *child) {
 }
 
 bool run_child_prepare(struct run_child *child) {
-    *child = (struct run_child){.page_fd = -1};
+    *child = (struct run_child){.page_fd = -1, .lost_fd = -1};
     if (!library_find(child)) {
         say_error(VRAM_RUN_IS_BUILT
                       ? "libvram-run.so is not beside vram, nor in ../" VRAM_RUN_LIBRARY_FOLDER
@@ -92,6 +125,7 @@ bool run_child_prepare(struct run_child *child) {
         say_error("cannot make a page of shared memory: %s", strerror(errno));
         return false;
     }
+    lost_listen(child);
     return true;
 }
 
@@ -102,7 +136,10 @@ void run_child_end(struct run_child *child) {
     if (child->page_fd >= 0) {
         close(child->page_fd);
     }
-    *child = (struct run_child){.page_fd = -1};
+    if (child->lost_fd >= 0) {
+        close(child->lost_fd);
+    }
+    *child = (struct run_child){.page_fd = -1, .lost_fd = -1};
 }
 
 /* ------------------------------------------------------------------- the program */
@@ -230,8 +267,6 @@ int run_child_find(struct run_child *child, const char *name) {
 
 /* ---------------------------------------------------------------------- starting */
 
-enum { INHERITED_FD = 500 };
-
 /* NAME=ours, or ours before or behind what it was, with a colon between the two. */
 static bool variable_add(const char *name, const char *ours, bool lead) {
     const char *before = environment_get(name);
@@ -261,12 +296,15 @@ static bool layers_set(const char *library) {
            variable_add("VK_INSTANCE_LAYERS", "VK_LAYER_VRAM_run", false);
 }
 
-/* The descriptor is one that programs do not use by number. */
+/* The descriptor is one that programs do not use by number, if so many are allowed. */
 static bool environment_set(const struct run_child *child, pid_t parent) {
-    char path[64], inherited[16] = "";
-    int fd = fcntl(child->page_fd, F_DUPFD, INHERITED_FD);
+    char path[128], inherited[64] = "";
+    int fd = -1;
+    for (int number = INHERITED_FD; fd < 0 && number >= LEAST_FD; number /= 2) {
+        fd = fcntl(child->page_fd, F_DUPFD, number);
+    }
     if (fd >= 0) {
-        snprintf(inherited, sizeof inherited, "%d:", fd);
+        snprintf(inherited, sizeof inherited, "%d:%s", fd, child->lost_name);
     }
     snprintf(path, sizeof path, "%s/proc/%ld/fd/%d", inherited, (long)parent, child->page_fd);
     return setenv(RUN_PAGE_VARIABLE, path, 1) == 0 &&

@@ -370,6 +370,11 @@ void run_report_print(struct run_report *report, bool quiet) {
         print_line(report, "", "it started %u other program%s: --follow-children records them",
                    processes - 1, plural(processes - 1));
     }
+    if (report->lost_programs > 0) {
+        print_line(report, "not recorded",
+                   "%u program%s of another user or in a container, without the page's descriptor",
+                   report->lost_programs, plural(report->lost_programs));
+    }
     if (atomic_load(&report->page->slotless) > 0) {
         print_line(report, "", "%u more processes used a device: only %d are recorded",
                    atomic_load(&report->page->slotless), RUN_SLOTS);

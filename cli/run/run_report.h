@@ -23,6 +23,7 @@ struct run_report {
     int signal;                           /* 0: none */
     bool leaks;                           /* list what was never freed */
     uint64_t leaked_blocks, leaked_bytes; /* found, over all processes */
+    unsigned lost_programs;               /* that cannot reach the page */
     char doubt[2 * RUN_PATH]; /* why there may be others that were not found; "": there are none */
 };
 

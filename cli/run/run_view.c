@@ -94,6 +94,10 @@ void run_report_doubt(struct run_report *report, const struct run_slot *slot,
         } else if (slotless > 0) {
             snprintf(report->doubt, sizeof report->doubt,
                      "%u processes that used a device are more than are recorded", slotless);
+        } else if (report->lost_programs > 0) {
+            snprintf(report->doubt, sizeof report->doubt,
+                     "programs of another user or in a container lost the page's descriptor: %u",
+                     report->lost_programs);
         }
         return;
     }

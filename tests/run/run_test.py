@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -387,7 +388,7 @@ def test_report_is_lost(folder):
 
 def test_elsewhere(folder):
     """The limit holds as another user, and in other namespaces of users and processes."""
-    os.chmod(folder, 0o755)
+    os.chmod(folder, 0o777)
     words = ("--limit", "8M", "--follow-children", "-o", f"{folder}/elsewhere-%p.vrt", "--")
     tried = 0
     for before in (("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"), ("unshare", "-Ur"),
@@ -399,13 +400,26 @@ def test_elsewhere(folder):
         document = report(*words, *before, FOUND, "use", "limit", "=5", code=5)
         process = one(document)
         assert process["limit_refusals"] > 0, (before, document)
+        # Also if a program closes every descriptor before: the next one that finds the page passes it on.
+        for first, use, code in ((3, "leak", 99), (0, "leak", 99), (0, "kinds", 0)):
+            done = vram("-q", "--error-exitcode", "99", *words[2:], sys.executable, "-c", CLOSES, str(first), *before, FOUND,
+                        "use", use, code=code)
+            assert not done.stderr, (before, first, use, done)
+        vram("-q", "--error-exitcode", "99", *words[2:], *before, FOUND, "use", "leak", code=99,
+             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))
         tried += 1
-    # A program that has closed the descriptor and become another user says so: `vram run` cannot know of it.
+    # A program that has closed the descriptor and become another user at once says so, to `vram run` as well.
     if os.geteuid() == 0:
-        text = vram("--limit", "3M", "-o", f"{folder}/closed.vrt", "--", sys.executable, "-c",
-                    "import os, sys; os.closerange(3, 1024); os.setuid(65534); os.execv('/bin/true', ['true'])").stderr
-        assert "nothing of it is recorded, and no limit holds" in text, text
+        words = ("--error-exitcode", "99", "-o", f"{folder}/closed.vrt", "--", sys.executable, "-c",
+                 "import os, sys; os.setgid(65534); os.setuid(65534)\n" + CLOSES)
+        text = vram("--limit", "3M", *words, "3", "/bin/true", code=99).stderr
+        assert "nothing of it is recorded, and no limit holds" in text and "not recorded  1 program of" in text, text
+        text = vram("-q", *words, "0", "/bin/true", code=99).stderr
+        assert text.startswith("vram: --error-exitcode: it is not known") and "lost the page's descriptor: 1" in text, text
     return tried
+
+
+CLOSES = "import os, sys; os.closerange(int(sys.argv[1]), 1024); os.execvp(sys.argv[2], sys.argv[2:])"
 
 
 CHANGES_PAGE = """\
