@@ -65,6 +65,8 @@ conformance checks, benchmarks, replays of traces and memory estimates.")
 vram_deb(python python same "Python package"
 "This package holds the package vram for Python 3.9 and newer: pools, buffers,
 transfers and reports, and adapters for CuPy, Numba and ONNX Runtime.")
+configure_file(cmake/python_prerm ${PROJECT_BINARY_DIR}/debian/python/prerm COPYONLY)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/python/prerm)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME libvram)

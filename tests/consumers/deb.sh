@@ -87,7 +87,7 @@ done >"$root/var/lib/dpkg/status"
 printf 'Package: python3\nStatus: install ok installed\nMaintainer: none\nArchitecture: %s\nVersion: 3.9\nDescription: %s\n\n' \
     "$architecture" "stands for the interpreter that runs below" >>"$root/var/lib/dpkg/status"
 there() {
-    dpkg --root="$root" --force-not-root --log=/dev/null "$@"
+    dpkg --root="$root" --force-not-root --force-script-chrootless --log=/dev/null "$@"
 }
 (cd "$root" && find . -path ./var -prune -o -print | sort) >"$work/before"
 
@@ -112,7 +112,7 @@ quietly "$root/usr/bin/vram" check --backend sim
 ! readelf -d "$root/usr/bin/vram" "$LD_LIBRARY_PATH"/*.so | grep -E 'R(UN)?PATH' || fail "a path of libraries is left"
 echo "ok: the command, on the shared libraries: $(tail -1 "$work/log")"
 
-PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/usr/lib/python3/dist-packages quietly python3 -c "
+PYTHONDONTWRITEBYTECODE= PYTHONPATH=$root/usr/lib/python3/dist-packages quietly python3 -c "
 import vram
 with vram.Context(backends='host') as context, context.device() as device, device.pool() as pool:
     pool.free(pool.alloc('1MiB'))
@@ -121,6 +121,7 @@ from importlib.metadata import distribution
 assert [each for each in distribution('vram').entry_points if each.group == 'torch.backends'][0].load()
 import vram.cupy
 assert vram.cupy._c_functions() is not None"
+[ -d "$root/usr/lib/python3/dist-packages/vram/__pycache__" ] || fail "Python has compiled nothing that could be left"
 echo "ok: the package for Python"
 
 export PKG_CONFIG_LIBDIR=$LD_LIBRARY_PATH/pkgconfig
