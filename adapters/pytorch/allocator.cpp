@@ -29,7 +29,7 @@ void throw_error(const std::string &what) {
                          vram_status_name(error->status) + ")");
 }
 
-[[noreturn]] static void throw_text(const std::string &text) {
+void throw_text(const std::string &text) {
     throw c10::Error({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, "vram.torch: " + text);
 }
 

@@ -207,8 +207,9 @@ CaptureGraph capture_graph();
 /* The tag of allocations of this thread, and of autograd's threads that work for it; NULL: none. */
 const char *current_tag();
 
-/* Throws a c10::Error with the thread's error record of libvram. */
+/* Throw a c10::Error: with the thread's error record of libvram, or with the text alone. */
 [[noreturn]] void throw_error(const std::string &what);
+[[noreturn]] void throw_text(const std::string &text);
 
 } // namespace vram_torch
 

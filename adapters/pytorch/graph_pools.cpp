@@ -15,10 +15,6 @@ struct PoolState : public cca::AllocatorState {
     Checkpoint checkpoint;
 };
 
-[[noreturn]] static void throw_text(const std::string &text) {
-    throw c10::Error({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, "vram.torch: " + text);
-}
-
 std::shared_ptr<PrivatePool> Allocator::find_pool(int device, MempoolId id) {
     std::shared_ptr<PrivatePool> pool = heap(device).pool_find(id);
     if (pool == nullptr) {

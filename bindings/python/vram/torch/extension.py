@@ -29,8 +29,8 @@ COMPILE_SECONDS = 600
 CLASS_HEADERS = ("c10/core/Allocator.h", "c10/core/CachingDeviceAllocator.h", "c10/cuda/CUDACachingAllocator.h")
 # As cmake/flags.cmake has it; every compiler that knows C++20 knows these. A C library that cannot check at level 3
 # does so at level 2.
-HARDENED = ["-fstack-protector-strong", "-fstack-clash-protection", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"] + {
-    "x86_64": ["-fcf-protection"], "aarch64": ["-mbranch-protection=standard"]}.get(platform.machine(), [])
+HARDENED = ["-fstack-protector-strong", "-fstack-clash-protection", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"]
+HARDENED_ON = {"x86_64": ["-fcf-protection"], "aarch64": ["-mbranch-protection=standard"]}
 HARDENED_LINK = ["-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"]
 
 
@@ -178,7 +178,7 @@ def _key(torch: Any, folders: List[str]) -> str:
     """Names what a compiled adapter depends on: PyTorch, the sources, libvram's headers, the flags."""
     digest = hashlib.sha256()
     digest.update(f"{torch.__version__} {torch.version.git_version} {class_of(include_folder(torch))} {ABI} "
-                  f"{HARDENED + HARDENED_LINK}".encode())
+                  f"{HARDENED + HARDENED_ON.get(platform.machine(), []) + HARDENED_LINK}".encode())
     for folder in folders + [os.path.join(folders[0], "cuda"), os.path.join(folders[1], "vram")]:
         for name in sorted(os.listdir(folder)):
             path = os.path.join(folder, name)
@@ -212,8 +212,8 @@ def compile_once(torch: Any) -> str:
     return final
 
 
-def flags_for(folders: List[str], torch_include: str, cxx11_abi: bool) -> List[str]:
-    return HARDENED + [
+def flags_for(folders: List[str], torch_include: str, cxx11_abi: bool, machine: str = platform.machine()) -> List[str]:
+    return HARDENED + HARDENED_ON.get(machine, []) + [
             "-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", f"-D_GLIBCXX_USE_CXX11_ABI={int(cxx11_abi)}",
             f'-DVRAM_TORCH_CLASS="{class_of(torch_include)}"',
             "-I" + os.path.join(folders[0], "cuda"), "-I" + folders[1], "-isystem", torch_include,
