@@ -158,6 +158,8 @@ release)
     need git "knows the commit" has git
     need python3 "packs the sources and the wheels" has python3
     need cargo "packs the crate" has cargo
+    need g++ "compiles the adapters for PyTorch" has_cxx
+    need_other_arch
     ;;
 other-arch) need_other_arch ;;
 *)
