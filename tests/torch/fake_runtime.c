@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_runtime: the part of CUDA's runtime (12 and 13) that PyTorch calls to have a device, streams,
+ * fake_runtime: the part of CUDA's runtime (12, 13) that PyTorch calls to have a device, streams,
  * events and graphs, without a GPU. Preloaded before libcudart, it makes torch.empty(device="cuda")
  * work on the fake driver that libvram uses (tests/fake): memory is there, kernels do nothing.
  * Streams are the fake driver's, so that libvram can adopt them. Its soname is libcuda.so.1: what

@@ -34,6 +34,14 @@ extern "C" LOCAL void _ZNSt7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIc
     new (self) std::ostringstream(std::ios_base::out);
 }
 
+/* GLIBCXX_3.4.29: str() of a stream that is moved from. A method's object is passed as a first argument is. */
+extern "C" LOCAL std::string
+_ZNOSt7__cxx1115basic_stringbufIcSt11char_traitsIcESaIcEE3strEv(std::stringbuf *self) {
+    std::string text = self->str();
+    self->str(std::string());
+    return text;
+}
+
 /* GLIBCXX_3.4.29. What `new T[n]` and allocators throw when n is too large. */
 extern "C" LOCAL void _ZSt28__throw_bad_array_new_lengthv() {
     throw std::bad_array_new_length();
