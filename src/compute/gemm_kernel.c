@@ -8,6 +8,8 @@
  */
 #include "compute/gemm.h"
 
+#include "base/os/machine.h"
+
 #define BODY(name, attributes, ROWS, VECTORS, WIDTH)                                               \
     typedef float name##_vector __attribute__((vector_size(WIDTH * 4), aligned(4), may_alias));    \
     attributes static void name(uint64_t k, const float *a, const float *b, float *c,              \
@@ -82,9 +84,9 @@ static const struct vr_gemm_kernel kernels[] = {{"avx512", 12, 32, avx512, avx51
                                                 {"sse", 4, 8, sse, sse_dots}};
 
 const struct vr_gemm_kernel *vr_gemm_kernel(uint32_t index) {
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    /* A virtual machine may have either without the other. */
-    const bool runs[] = {__builtin_cpu_supports("avx512f") != 0, avx2, true};
+    uint32_t vectors = vr_machine_vectors();
+    const bool runs[] = {(vectors & VR_MACHINE_AVX512) != 0, (vectors & VR_MACHINE_AVX2) != 0,
+                         true};
     for (uint32_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
         if (runs[i] && index-- == 0) {
             return &kernels[i];

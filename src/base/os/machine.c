@@ -5,8 +5,12 @@
  */
 #include "base/os/machine.h"
 
+#include "base/atomic.h"
 #include "base/os/os.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -78,4 +82,35 @@ void vr_os_machine(struct vr_machine *machine) {
         snprintf(machine->cpu, sizeof machine->cpu, "%s%sprocessor", machine->architecture,
                  machine->architecture[0] ? " " : "");
     }
+}
+
+/* Not by __builtin_cpu_supports, for which zig's compiler has no library. */
+static uint32_t vectors_ask(void) {
+    uint32_t found = VR_MACHINE_ASKED;
+#if defined(__x86_64__)
+    enum { YMM_SAVED = 0x06, ZMM_SAVED = 0xe6 }; /* bits of XCR0: what the system saves */
+    uint32_t a, b = 0, c, d, first, saved, high;
+    if (!__get_cpuid(1, &a, &b, &first, &d) || (first & bit_OSXSAVE) == 0 ||
+        !__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
+        return found;
+    }
+    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    if ((saved & YMM_SAVED) == YMM_SAVED && (b & bit_AVX2) != 0 && (first & bit_FMA) != 0) {
+        found |= VR_MACHINE_AVX2;
+    }
+    if ((saved & ZMM_SAVED) == ZMM_SAVED && (b & bit_AVX512F) != 0) {
+        found |= VR_MACHINE_AVX512;
+    }
+#endif
+    return found;
+}
+
+uint32_t vr_machine_vectors(void) {
+    static vr_atomic_u32 known; /* asking leaves a virtual machine, for microseconds */
+    uint32_t found = vr_load(&known, VR_RELAXED);
+    if (found == 0) {
+        found = vectors_ask();
+        vr_store(&known, found, VR_RELAXED);
+    }
+    return found;
 }
