@@ -62,6 +62,7 @@ def check_wheel(path, version, adapters=()):
         record = wheel.read(f"vram-{version}.dist-info/RECORD").decode().split()
         assert sorted(row.split(",")[0] for row in record) == sorted(names), "RECORD does not list all files"
         for name in ("vram/native/libvram.so.0", "vram/native/libvram_cupy.so", "vram/native/vram", "vram/py.typed",
+                     "vram/native/vulkan/VkLayer_vram_run.json", f"vram-{version}.dist-info/licenses/LICENSE",
                      "vram/generated/api.py", "vram/torch/source/pytorch/allocator.cpp",
                      "vram/torch/source/pytorch/cuda/cuda_runtime_api.h", "vram/torch/source/include/vram/shared.h"):
             assert name in names, f"the wheel has no {name}"
@@ -112,6 +113,9 @@ def main():
         say(pip_there + ["install", "--no-index", "--no-deps", wheel])
         assert say([python, "-c", PROGRAM], PLACE=place).strip() == version
         assert version in say([os.path.join(place, "bin", "vram"), "--version"])
+        say([os.path.join(place, "bin", "vram"), "run", "-o", os.path.join(work, "x.vrt"), "--", python, "-c", ""])
+        told = say([python, "-m", "vram", "info", "--backend", "sim"])
+        assert f"{place}/" in told.partition(f"(taken, {version})")[0] and "sim:0" in told, told
         check_entry(python, "PyTorch cannot be imported")
         say(pip_there + ["uninstall", "-y", "vram"])
         say(pip_there + ["install", "--no-index", "--no-build-isolation", "--no-deps", "-e", HERE])

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, Optional, Tuple
 
+from ._where import file_of
 from .errors import exception_for
 from .generated import api
 
@@ -39,10 +40,30 @@ def _candidates() -> Iterator[str]:
     yield SONAME
 
 
-def _load() -> ctypes.CDLL:
+def lookup() -> str:
+    """Where libvram is looked for, in this order, and which one was taken; `python -m vram info` prints it."""
+    import subprocess
+    named, own = os.environ.get("LIBVRAM_PATH"), os.path.join(NATIVE, SONAME)
+    # In a process of its own: here the name stands for the library that is loaded already.
+    asked = subprocess.run([sys.executable, "-I", os.path.join(HERE, "_where.py"), SONAME], capture_output=True,
+                           text=True, check=False)
+    system = not named and not lib.loaded_before and lib.path == SONAME
+    places = (("LIBVRAM_PATH", named or "not set", bool(named)),
+              ("loaded before", file_of(lib._handle) if lib.loaded_before else "none", lib.loaded_before),
+              ("the package's own", own if os.path.exists(own) else "none", lib.path == own),
+              ("the system's", asked.stdout.strip() or "none", system))
+    taken = f" (taken, {lib.vram_version_text().decode()})"
+    return "\n".join(["libvram for Python, the first of these:",
+                      *(f"  {name:19}{file}{taken if this else ''}" for name, file, this in places)])
+
+
+def _load() -> Tuple[ctypes.CDLL, bool]:
+    """The library, and whether the process had loaded it before."""
     found = None if os.environ.get("LIBVRAM_PATH") else _loaded_already()
+    if found is not None:
+        return found, True
     reasons = []
-    for path in _candidates() if found is None else ():
+    for path in _candidates():
         if os.sep in path and not os.path.exists(path):
             reasons.append(f"{path}: no such file")
             continue
@@ -54,7 +75,7 @@ def _load() -> ctypes.CDLL:
     if found is None:
         raise ImportError("libvram was not found; install the wheel of this platform, or name the library in "
                           "LIBVRAM_PATH (" + "; ".join(reasons) + ")")
-    return found
+    return found, False
 
 
 def _check_version(library: ctypes.CDLL) -> None:
@@ -65,15 +86,16 @@ def _check_version(library: ctypes.CDLL) -> None:
     version.restype = ctypes.c_uint32
     have, want = version(), api.VRAM_VERSION
     if have // 1000 != want // 1000:
-        raise ImportError(f"libvram {have // 1000000}.{have // 1000 % 1000} does not fit this package, which was made "
-                          f"for {want // 1000000}.{want // 1000 % 1000}; install both from one source")
+        raise ImportError(f"libvram {have // 1000000}.{have // 1000 % 1000} in {file_of(library)} does not fit this "
+                          f"package, which was made for {want // 1000000}.{want // 1000 % 1000}; install both from one "
+                          "source, or name another library in LIBVRAM_PATH")
 
 
 class Library:
     """The functions of libvram by name: lib.vram_alloc(...). `lib.plain(name)` returns statuses as numbers."""
 
     def __init__(self) -> None:
-        self._handle = _load()
+        self._handle, self.loaded_before = _load()
         _check_version(self._handle)
         self.path: str = self._handle._name
 
