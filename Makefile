@@ -95,7 +95,7 @@ release: ## what a release publishes, of the last commit, in build-release: whee
 	@JOBS=$(JOBS) tools/release
 
 clean: ## remove every build folder
-	rm -rf build build-dev build-asan build-tsan build-coverage build-fuzz build-deb build-release build-aarch64 build-x86_64 build-analyze build-other build-abi build-mutate
+	rm -rf build build-dev build-asan build-tsan build-coverage build-fuzz build-deb build-release build-wheel build-aarch64 build-x86_64 build-analyze build-other build-abi build-mutate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# tools/setup.sh PURPOSE   PURPOSE is run, test, analyze, coverage, format, fresh, deb, release or other-arch
+# tools/setup.sh PURPOSE   PURPOSE is run, test, analyze, coverage, format, fresh, deb, wheel, release or other-arch
 #
 # Installs what the purpose needs and what is missing, and says what and why. When nothing is
 # missing it does nothing: no network, no root. Packages are installed on Debian and Ubuntu; on any
@@ -126,6 +126,16 @@ need_other_arch() {
     need qemu-user "runs programs of $other" has "qemu-$other"
 }
 
+# The compiler comes from PyPI.
+need_wheel() {
+    need cmake "configures the build" has cmake
+    need make "runs the build" has make
+    need python3-venv "holds the compiler" python3 -c "import ensurepip, venv"
+    need dpkg-dev "unpacks the sources of what is linked in" has dpkg-source
+    need xz-utils "unpacks the sources of what is linked in" has xz
+    wish qemu-user "tries the wheel of the other architecture" has qemu-aarch64
+}
+
 need_analyze() {
     need_run
     need python3 "runs tools/analyze" test -x /usr/bin/python3
@@ -155,15 +165,17 @@ fresh)
 deb) need_deb ;;
 release)
     need_deb
+    need_wheel
     need git "knows the commit" has git
     need python3 "packs the sources and the wheels" has python3
     need cargo "packs the crate" has cargo
     need g++ "compiles the adapters for PyTorch" has_cxx
     need_other_arch
     ;;
+wheel) need_wheel ;;
 other-arch) need_other_arch ;;
 *)
-    echo "usage: tools/setup.sh run|test|analyze|coverage|format|fresh|deb|release|other-arch" >&2
+    echo "usage: tools/setup.sh run|test|analyze|coverage|format|fresh|deb|wheel|release|other-arch" >&2
     exit 2
     ;;
 esac
