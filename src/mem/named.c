@@ -33,11 +33,9 @@ bool vr_named_find(const struct vr_named *named, const char *name, size_t *at) {
     size_t from = 0, to = named->count;
     while (from < to) {
         size_t middle = from + (to - from) / 2;
-        if (strcmp(named->entries[middle]->name, name) < 0) {
-            from = middle + 1;
-        } else {
-            to = middle;
-        }
+        bool below = strcmp(named->entries[middle]->name, name) < 0;
+        from = below ? middle + 1 : from;
+        to = below ? to : middle;
     }
     *at = from;
     return from < named->count && strcmp(named->entries[from]->name, name) == 0;
@@ -231,12 +229,14 @@ static vram_status try_reserve(struct vr_named *named, uint64_t bytes) {
         named->peak_bytes = sum > named->peak_bytes ? sum : named->peak_bytes;
     }
     vr_mutex_unlock(&named->lock);
-    return fits ? VRAM_OK
-                : vr_fail(VRAM_ERR_LIMIT,
-                          "%llu bytes more would pass the limit of %llu bytes for named buffers "
-                          "(limit_bytes); %llu are held",
-                          (unsigned long long)bytes, (unsigned long long)named->limit_bytes,
-                          (unsigned long long)held);
+    if (fits || !named->limit_bytes) {
+        return fits ? VRAM_OK : vr_fail(VRAM_ERR_OVERFLOW, "the bytes of named buffers overflow");
+    }
+    return vr_fail(VRAM_ERR_LIMIT,
+                   "%llu bytes more would pass the limit of %llu bytes for named buffers "
+                   "(limit_bytes); %llu are held",
+                   (unsigned long long)bytes, (unsigned long long)named->limit_bytes,
+                   (unsigned long long)held);
 }
 
 static vram_status reserve_bytes(struct vr_named *named, uint64_t bytes) {

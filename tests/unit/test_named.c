@@ -249,6 +249,25 @@ static void acceptance_18_resize_keeps_contents(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Sums that overflow pass the limit if there is one, and are told as what they are if not. */
+static void sums_that_overflow_are_no_limit(void **state) {
+    const vram_named_config pinned = {.size = sizeof pinned, .kind = VRAM_BUFFER_PINNED};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_pool *pool = pool_of(&rig, 0);
+    for (unsigned limited = 0; limited < 2; limited++) {
+        vram_named *named = named_of(&rig, pool, limited ? 10 * MIB : 0);
+        vram_buffer *buffer;
+        assert_ok(vram_named_add(named, "a", MIB, &pinned, &buffer));
+        assert_int_equal(vram_named_ensure(named, "a", UINT64_MAX - 4096, &buffer),
+                         limited ? VRAM_ERR_LIMIT : VRAM_ERR_OVERFLOW);
+        expect_told(limited ? "limit_bytes" : "overflow");
+        assert_int_equal(info_of(named, "a").capacity_bytes, MIB);
+        assert_ok(vram_named_destroy(named));
+    }
+    rig_end_clean(&rig);
+}
+
 /* The limit holds for all together, also while a buffer has two memories. */
 static void acceptance_18_the_limit_holds_while_old_and_new_coexist(void **state) {
     vram_buffer *a, *b, *c = NULL;
@@ -744,6 +763,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(listed_in_order, start, nothing_left),
         cmocka_unit_test_setup_teardown(names_of_any_bytes, start, nothing_left),
         cmocka_unit_test_setup_teardown(acceptance_18_resize_keeps_contents, start, nothing_left),
+        cmocka_unit_test_setup_teardown(sums_that_overflow_are_no_limit, start, nothing_left),
         cmocka_unit_test_setup_teardown(acceptance_18_the_limit_holds_while_old_and_new_coexist,
                                         start, nothing_left),
         cmocka_unit_test_setup_teardown(growth_in_place_counts_what_is_new, start, nothing_left),
