@@ -8,6 +8,7 @@
 #include "unit/device_world.h"
 #include "unit/stats_of.h"
 #include "vram/limits.h"
+#include "vram/named.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -311,16 +312,36 @@ static void by_default_a_sixteenth_stays_free(void **state) {
     rig_end_clean(&rig);
 }
 
-/* What no limit could help is told as what it is. */
+/* What no limit could help is told as what it is; what is beyond a hard limit is its to refuse, be
+   there as many addresses and as much memory or not. */
 static void more_than_the_device_has_is_no_matter_of_limits(void **state) {
-    vram_addr addr;
+    static const char *const devices[] = {"memory=64M", "memory=64M,vmm=off"};
+    static const uint64_t sizes[] = {65 * MIB, 5 * GIB, UINT64_C(1) << 40, UINT64_C(1) << 62,
+                                     UINT64_MAX - 3 * MIB};
+    const vram_limits hard = {.size = sizeof hard, .hard_bytes = 8 * MIB},
+                      none = {.size = sizeof none};
     (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_pool *pool = pool_with(rig.device, (vram_limits){0});
-    assert_int_equal(vram_alloc(pool, 65 * MIB, rig.queue, &addr), VRAM_ERR_DEVICE_MEMORY);
-    assert_ok(set_limits(pool, (vram_limits){.hard_bytes = 8 * MIB}));
-    assert_int_equal(vram_alloc(pool, 65 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);
-    rig_end_clean(&rig);
+    for (unsigned d = 0; d < 2; d++) {
+        struct rig rig = rig_make("sim", devices[d]);
+        const vram_named_options options = {.size = sizeof options};
+        vram_named *named;
+        vram_buffer *buffer;
+        vram_pool *pool = pool_with(rig.device, none);
+        assert_ok(vram_named_create(pool, rig.queue, &options, &named));
+        assert_ok(vram_named_add(named, "a", MIB, NULL, &buffer));
+        for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            for (unsigned limit = 0; limit < 3; limit++) { /* none, the pool's, the device's */
+                vram_status expected = limit ? VRAM_ERR_LIMIT : VRAM_ERR_DEVICE_MEMORY;
+                vram_addr addr;
+                assert_ok(set_limits(pool, limit == 1 ? hard : none));
+                assert_ok(vram_device_limits_set(rig.device, limit == 2 ? &hard : &none));
+                assert_int_equal(vram_alloc(pool, sizes[i], rig.queue, &addr), expected);
+                assert_int_equal(vram_named_ensure(named, "a", sizes[i], NULL), expected);
+            }
+        }
+        assert_ok(vram_named_destroy(named));
+        rig_end_clean(&rig);
+    }
 }
 
 /* The simulated driver's calls of one kind that it remembers. */

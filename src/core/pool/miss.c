@@ -267,15 +267,21 @@ static vram_status miss_after(struct vr_pool *pool, const struct vr_request *req
 
 const struct vr_miss_ops vr_miss_ops = {miss_plan, miss_held, miss_after, vr_pool_rebuild};
 
-/* VRAM_ERR_FRAGMENTED advises the program to request smaller pieces, and VRAM_ERR_LIMIT to raise a
-   limit. Neither helps a request that is larger than the device. */
+/* A block beyond a hard limit is that limit's to refuse, whatever else lacks. Otherwise:
+   VRAM_ERR_FRAGMENTED advises the program to request smaller pieces, and VRAM_ERR_LIMIT to raise a
+   limit. Neither helps a block that is larger than the device. */
 static vram_status refine_status(const struct vr_pool *pool, const struct vr_request *request,
                                  vram_status status) {
     const struct vram_value memory = pool->device->base.info.memory_bytes;
-    enum vr_bound bound = status == VRAM_ERR_LIMIT ? vr_budget_get(pool).bound : VR_BOUND_NONE;
-    bool limited = bound == VR_BOUND_POOL || bound == VR_BOUND_DEVICE;
-    bool too_large = vr_pool_on_device(pool) && memory.known && request->bytes > memory.value &&
-                     (status == VRAM_ERR_FRAGMENTED || (status == VRAM_ERR_LIMIT && !limited));
+    struct vr_budget budget = vr_budget_get(pool);
+    bool hard = budget.bound == VR_BOUND_POOL || budget.bound == VR_BOUND_DEVICE;
+    uint64_t whole = request->behind ? vr_load(&request->behind->bytes, VR_RELAXED) : 0;
+    whole = vr_add(whole, request->bytes, &whole) ? whole : UINT64_MAX;
+    if (hard && whole > budget.bytes && vr_status_is_exhausted(status)) {
+        return VRAM_ERR_LIMIT;
+    }
+    bool too_large = vr_pool_on_device(pool) && memory.known && whole > memory.value &&
+                     (status == VRAM_ERR_FRAGMENTED || (status == VRAM_ERR_LIMIT && !hard));
     return too_large ? VRAM_ERR_DEVICE_MEMORY : status;
 }
 
