@@ -166,7 +166,8 @@ class Program:
         begin, end = info["addr"], info["addr"] + info["capacity_bytes"]
         self.shown = [row for row in self.shown if row[0]() is not None]
         for view, first, last, of in self.shown:
-            if first < end and begin < last and (of is None or self.root(of) != self.root(buffer)):
+            overlap = first < end and begin < last and (of is None or self.root(of) != self.root(buffer))
+            if overlap and not released(view()):
                 raise AssertionError(f"{buffer} lies in memory that {view()} shows")
 
     def touch(self):
@@ -193,6 +194,10 @@ class Program:
     def call(self, what, target):
         some, named = self.arguments(target)
         shown = ", ".join([short(each) for each in some] + [f"{name}={short(each)}" for name, each in named.items()])
+        if getattr(target, "__name__", "") in ("adopt", "shared_queue"):
+            device = next((each for each in (getattr(target, "__self__", None), *some) if isinstance(each, vram.Device)), None)
+            if device is not None and device.info()["backend"] not in ("host", "sim"):
+                return None, None  # a made-up stream is the driver's to crash on
         self.say(f"{what}({shown})")
         made = target(*some, **named)
         if inspect.iscoroutine(made):
@@ -205,8 +210,6 @@ class Program:
         name = self.random.choice(names)
         if name in ("close", "__exit__") and self.random.random() < 0.8:
             return None
-        if name == "adopt" and self.backend == "cuda":
-            return None  # a made-up stream is the driver's to crash on
         self.say(f"{short(of)}.{name}")
         found = getattr(of, name)
         made = self.call(f"{short(of)}.{name}", found)[0] if callable(found) and not isinstance(found, type) else found
@@ -324,6 +327,14 @@ class Program:
             self.unexpected.append(traceback.format_exc())
 
 
+def released(view):
+    """Whether a view shows nothing any more: its buffer ended, or another thread released it."""
+    try:
+        return view is None or view.nbytes < 0
+    except ValueError:
+        return True
+
+
 def short(value):
     text = repr(value) if isinstance(value, HANDLES + (int, str, bytes)) else f"<{type(value).__name__} {id(value):x}>"
     return text if len(text) < 60 else text[:57] + "..."
@@ -372,6 +383,19 @@ class Programs(unittest.TestCase):
         run = subprocess.run([sys.executable, "-m", "tests.test_programs", "--count", str(COUNT)], text=True,
                              cwd=os.path.join(TREE, "bindings", "python"), capture_output=True, timeout=120)
         self.assertEqual((run.returncode, run.stdout[-6000:] + run.stderr[-2000:]), (0, f"{COUNT} programs, 0 failed\n"))
+
+    def test_memory_of_a_view_that_was_released_is_free(self):
+        program = Program(1, "host", lambda text: None)
+        with vram.Context("host") as context:
+            pool = context.device().pool()
+            buffer = pool.buffer(4096)
+            view, before = buffer.view(), buffer.info()["addr"]
+            program.show(view, buffer)
+            view.release()
+            buffer.close()
+            again = pool.buffer(4096)
+            self.assertEqual(again.info()["addr"], before)
+            program.check(again)
 
 
 def main():
