@@ -151,7 +151,7 @@ class Refusals(Case):
     def test_no_compiler(self):
         self.torch()
         with mock.patch.dict(os.environ, {"PATH": "/nonexistent", "CXX": ""}):
-            self.says("no C++ compiler", adapter.UnsupportedError)
+            self.says("no adapter for PyTorch 2.11 and no C++ compiler", adapter.UnsupportedError)
             with mock.patch.object(extension, "plugin_path", return_value=None):
                 with self.assertRaisesRegex(adapter.UnsupportedError, "no C plug-in"):
                     adapter.enable()

@@ -166,8 +166,14 @@ def find_compiler() -> str:
         path = shutil.which(name) if name else None
         if path:
             return path
-    raise NoExtension("there is no adapter for this PyTorch and no C++ compiler to make one; install g++, or a wheel of "
-                      "vram with an adapter for this version")
+    raise NoExtension("there is no C++ compiler; install g++")
+
+
+def _packed() -> str:
+    """The versions of PyTorch that this package has an adapter for."""
+    folder = os.path.join(HERE, "native")
+    names = " ".join(os.listdir(folder)) if os.path.isdir(folder) else ""
+    return ", ".join(sorted(re.findall(r"libvram_torch-([\d.]+)\.so", names), key=lambda v: int(v.split(".")[1])))
 
 
 def source_files(folder: str) -> List[str]:
@@ -196,7 +202,11 @@ def compile_once(torch: Any) -> str:
     final = os.path.join(cache_folder(), _key(torch, folders))
     if os.path.exists(final):
         return final
-    compiler = find_compiler()
+    try:
+        compiler = find_compiler()
+    except NoExtension as error:
+        raise NoExtension(f"there is no adapter for PyTorch {minor_version(torch)} and no C++ compiler to make one; install "
+                          f"g++, or a vram with an adapter for it (this one has {_packed() or 'none'})") from error
     import fcntl
     from vram_autoload import say
     what = f"the adapter for PyTorch {minor_version(torch)}, once: a minute of one core, less on more"
