@@ -3,8 +3,8 @@
 """adapter_test.py SOURCE LIBVRAM FAKE_CUDA FAKE_RUNTIME: vram.torch in a real PyTorch, without a GPU.
 
 PyTorch runs over tests/torch/fake_runtime.c, libvram over tests/fake: memory is there, kernels do nothing. Needs a
-PyTorch for CUDA 13 and a C++ compiler; exit code 77 without. Each case is a process of its own, and those of h200.py
-that compute nothing are run as they are.
+PyTorch for CUDA 12 or 13 and a C++ compiler; exit code 77 without. Each case is a process of its own, and those of
+h200.py that compute nothing are run as they are.
 """
 import os
 import subprocess
@@ -626,8 +626,8 @@ def find_torch():
 def main():
     source, libvram, fake_cuda, fake_runtime = (os.path.abspath(path) for path in sys.argv[1:5])
     cuda = find_torch()
-    if cuda is None or not cuda.startswith("13"):
-        print(f"PyTorch for CUDA 13 is not installed (found: {cuda}): not tested")
+    if cuda is None or not cuda.startswith(("12", "13")):
+        print(f"PyTorch for CUDA 12 or 13 is not installed (found: {cuda}): not tested")
         return 77
     failed = 0
     with tempfile.TemporaryDirectory() as cache:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_runtime: the part of CUDA's runtime (13) that PyTorch calls to have a device, streams,
+ * fake_runtime: the part of CUDA's runtime (12, 13) that PyTorch calls to have a device, streams,
  * events and graphs, without a GPU. Preloaded before libcudart, it makes torch.empty(device="cuda")
  * work on the fake driver that libvram uses (tests/fake): memory is there, kernels do nothing.
  * Streams are the fake driver's, so that libvram can adopt them. Its soname is libcuda.so.1: what
@@ -18,7 +18,7 @@
 enum { SUCCESS = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_SUPPORTED = 801, CAPTURES = 8 };
 enum { ENDS = 16 }; /* of one stream */
 
-/* cudaDeviceProp of CUDA 13 as far as it is filled in. */
+/* cudaDeviceProp of CUDA 12 and 13 as far as it is filled in. */
 struct properties {
     char name[256];
     char uuid[16], luid[8];
@@ -30,7 +30,8 @@ struct properties {
     size_t constant;
     int major, minor;
     size_t texture, texture_pitch;
-    int processors;
+    int processors;    /* CUDA 12: another field */
+    int processors_12; /* CUDA 13: another field */
 };
 
 typedef void *stream_t;
@@ -161,6 +162,13 @@ FAKE int cudaGetDeviceProperties(struct properties *made, int device) {
     made->threads = 1024;
     made->major = 9;
     made->processors = 100;
+    return SUCCESS;
+}
+
+FAKE int cudaGetDeviceProperties_v2(struct properties *made, int device) { /* CUDA 12 */
+    cudaGetDeviceProperties(made, device);
+    made->processors_12 = made->processors;
+    made->processors = 0;
     return SUCCESS;
 }
 
@@ -444,6 +452,11 @@ FAKE int cudaStreamGetCaptureInfo(stream_t stream, int *status, unsigned long lo
         *count = capture != NULL ? capture->count : 0;
     }
     return SUCCESS;
+}
+
+FAKE int cudaStreamGetCaptureInfo_v2(stream_t stream, int *status, unsigned long long *id,
+                                     void **graph, struct node ***ends, size_t *count) {
+    return cudaStreamGetCaptureInfo(stream, status, id, graph, ends, NULL, count); /* CUDA 12 */
 }
 
 FAKE int cudaGraphNodeGetDependencies(struct node *node, struct node **before, void *edges,

@@ -2,9 +2,10 @@
 /*
  * What newer compilers and C libraries take from libraries that are newer than those PyTorch asks for. Compiled into
  * the adapters of a release (tools/torch-adapters), whose symbols have to be in glibc 2.28 and in the libstdc++ that
- * PyTorch's own libraries need. All of it is local to the adapter.
+ * PyTorch's own libraries need. All of it is local to the adapter; names are mangled where namespace std is exported.
  */
 #include <new>
+#include <sstream>
 
 #define LOCAL __attribute__((visibility("hidden")))
 
@@ -28,9 +29,20 @@ extern "C" {
 LOCAL char __libc_single_threaded = 0;
 }
 
-/* GLIBCXX_3.4.29. What `new T[n]` and allocators throw when n is too large. */
-namespace std {
-LOCAL void __throw_bad_array_new_length() {
-    throw bad_array_new_length();
+/* GLIBCXX_3.4.26: the constructor without arguments, where it is not inlined. */
+extern "C" LOCAL void _ZNSt7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIcEEC1Ev(void *self) {
+    new (self) std::ostringstream(std::ios_base::out);
 }
-} // namespace std
+
+/* GLIBCXX_3.4.29: str() of a stream that is moved from. A method's object is passed as a first argument is. */
+extern "C" LOCAL std::string
+_ZNOSt7__cxx1115basic_stringbufIcSt11char_traitsIcESaIcEE3strEv(std::stringbuf *self) {
+    std::string text = self->str();
+    self->str(std::string());
+    return text;
+}
+
+/* GLIBCXX_3.4.29. What `new T[n]` and allocators throw when n is too large. */
+extern "C" LOCAL void _ZSt28__throw_bad_array_new_lengthv() {
+    throw std::bad_array_new_length();
+}
