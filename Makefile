@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 BUILD = tools/progress build/vram "about two minutes on one core" cmake --build build -j $(JOBS) --target
 
-.PHONY: all run quick t test test-long analyze coverage mutate bench format docs install uninstall deb release clean help
+.PHONY: all run quick t test test-long analyze coverage mutate bench format docs install uninstall deb wheels release clean help
 
 all: ## build the library, the command, the examples and the tests into build/
 	@cmake -S . -B build
@@ -89,6 +89,12 @@ uninstall: ## remove what make install put there: make uninstall PREFIX=/usr/loc
 deb: ## Debian packages of the three libraries, the headers, the command and the Python package, in build-deb/*.deb
 	@tools/setup.sh deb
 	@JOBS=$(JOBS) tools/deb
+
+wheels: ## wheels for every Linux with glibc 2.28, x86_64 and aarch64, in build-wheel/dist, tried with every Python here
+	@tools/setup.sh wheel
+	@rm -f build-wheel/dist/*.whl
+	@JOBS=$(JOBS) tools/wheel build-wheel/dist
+	@tools/wheel-check build-wheel/dist/*.whl
 
 release: ## what a release publishes, of the last commit, in build-release: wheels, sources, packages, crate, SBOM, sums
 	@tools/setup.sh release
