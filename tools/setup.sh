@@ -113,14 +113,15 @@ need_deb() {
     need dpkg-dev "finds what the packages depend on" has dpkg-shlibdeps
 }
 
+if [ "$(uname -m)" = aarch64 ]; then
+    other=x86_64 compiler=gcc-x86-64-linux-gnu cxx=g++-x86-64-linux-gnu libc=libc6-dev-amd64-cross
+else
+    other=aarch64 compiler=gcc-aarch64-linux-gnu cxx=g++-aarch64-linux-gnu libc=libc6-dev-arm64-cross
+fi
+
 # What tools/other-arch-check and tools/torch-adapters --arch cannot do without. The former fetches the libraries of
 # that architecture itself.
 need_other_arch() {
-    if [ "$(uname -m)" = aarch64 ]; then
-        other=x86_64 compiler=gcc-x86-64-linux-gnu cxx=g++-x86-64-linux-gnu libc=libc6-dev-amd64-cross
-    else
-        other=aarch64 compiler=gcc-aarch64-linux-gnu cxx=g++-aarch64-linux-gnu libc=libc6-dev-arm64-cross
-    fi
     need "$compiler $libc" "compiles for the other architecture, $other" has "$other-linux-gnu-gcc"
     need "$cxx" "compiles the adapters for PyTorch for $other" has "$other-linux-gnu-g++"
     need qemu-user "runs programs of $other" has "qemu-$other"
@@ -133,7 +134,7 @@ need_wheel() {
     need python3-venv "holds the compiler" python3 -c "import ensurepip, venv"
     need dpkg-dev "unpacks the sources of what is linked in" has dpkg-source
     need xz-utils "unpacks the sources of what is linked in" has xz
-    wish qemu-user "tries the wheel of the other architecture" has qemu-aarch64
+    wish "qemu-user $libc" "tries the wheel of the other architecture" has "qemu-$other"
 }
 
 need_analyze() {

@@ -188,7 +188,11 @@ def _build(settings, scratch):
             raise SystemExit(f"vram_build: {given} has no {' and no '.join(missing)}: build it first")
         return given
     _refuse()
-    compile_into(scratch)
+    try:
+        compile_into(scratch)
+    except subprocess.CalledProcessError:
+        raise SystemExit("vram_build: the build has failed, as CMake says above; it needs a C compiler, and no GPU or its "
+                         "SDK. On Linux with glibc 2.28 a wheel needs neither") from None
     return scratch
 
 
