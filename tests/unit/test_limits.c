@@ -551,24 +551,31 @@ static void lowering_a_devices_limit_trims_all_its_pools(void **state) {
 
 /* ------------------------------------------------------------------------ cached */
 
+/* A pool with `count` blocks, of which at most CACHED may stay cached. */
+#define CACHED (20 * MIB)
+static vram_pool *pool_full(struct rig *rig, uint32_t flags, uint64_t bytes, vram_addr *addrs,
+                            unsigned count) {
+    const vram_limits limits = {.size = sizeof limits, .cached_bytes = CACHED};
+    const vram_pool_options options = {.size = sizeof options, .flags = flags, .limits = &limits};
+    vram_pool *pool;
+    assert_ok(vram_pool_create(rig->device, &options, &pool));
+    for (unsigned i = 0; i < count; i++) {
+        assert_ok(vram_alloc(pool, bytes, rig->queue, &addrs[i]));
+    }
+    return pool;
+}
+
 /* The limit holds after every free, whatever the sizes: the free itself releases. */
 static void cached_bytes_hold_after_frees(void **state) {
     static const uint64_t sizes[] = {512, 32 * KIB, 40 * KIB, MIB, 16 * MIB};
     static vram_addr addrs[4096];
-    const uint64_t cap = 20 * MIB, in_bins = 2 * MIB; /* a thread's own cache is not counted */
+    const uint64_t cap = CACHED, in_bins = 2 * MIB; /* a thread's own cache is not counted */
     (void)state;
     for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags += VRAM_POOL_SEGMENTS) {
         for (unsigned s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
             unsigned count = (unsigned)(GIB / 2 / sizes[s] < 4096 ? GIB / 2 / sizes[s] : 4096);
             struct rig rig = rig_make("sim", "memory=1G");
-            const vram_limits limits = {.size = sizeof limits, .cached_bytes = cap};
-            const vram_pool_options options = {
-                .size = sizeof options, .flags = flags, .limits = &limits};
-            vram_pool *pool;
-            assert_ok(vram_pool_create(rig.device, &options, &pool));
-            for (unsigned i = 0; i < count; i++) {
-                assert_ok(vram_alloc(pool, sizes[s], rig.queue, &addrs[i]));
-            }
+            vram_pool *pool = pool_full(&rig, flags, sizes[s], addrs, count);
             for (unsigned i = 0; i < count; i++) {
                 assert_ok(vram_free(addrs[i], rig.queue));
                 if (!flags && i % 64 == 63) { /* a segment goes when all of it is idle */
@@ -588,19 +595,12 @@ static void cached_bytes_hold_after_frees(void **state) {
 static void cached_bytes_hold_on_segments(void **state) {
     static const uint64_t sizes[] = {40 * KIB, MIB};
     static vram_addr addrs[32768];
-    const uint64_t cap = 20 * MIB, in_bins = 2 * MIB;
+    const uint64_t cap = CACHED, in_bins = 2 * MIB;
     (void)state;
     for (unsigned s = 0; s < 2; s++) {
         const unsigned count = (unsigned)(1200 * MIB / sizes[s]);
         struct rig rig = rig_make("sim", "memory=4G");
-        const vram_limits limits = {.size = sizeof limits, .cached_bytes = cap};
-        const vram_pool_options options = {
-            .size = sizeof options, .flags = VRAM_POOL_SEGMENTS, .limits = &limits};
-        vram_pool *pool;
-        assert_ok(vram_pool_create(rig.device, &options, &pool));
-        for (unsigned i = 0; i < count; i++) {
-            assert_ok(vram_alloc(pool, sizes[s], rig.queue, &addrs[i]));
-        }
+        (void)pool_full(&rig, VRAM_POOL_SEGMENTS, sizes[s], addrs, count);
         for (unsigned i = 0; i < count; i++) {
             assert_ok(vram_free(addrs[i], rig.queue));
         }
