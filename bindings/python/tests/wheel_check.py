@@ -114,8 +114,10 @@ def main():
         assert say([python, "-c", PROGRAM], PLACE=place).strip() == version
         assert version in say([os.path.join(place, "bin", "vram"), "--version"])
         say([os.path.join(place, "bin", "vram"), "run", "-o", os.path.join(work, "x.vrt"), "--", python, "-c", ""])
-        told = say([python, "-m", "vram", "info", "--backend", "sim"])
+        other = os.path.abspath(sys.argv[1])  # a libvram of the system's: the wheel's own goes first, and both are told
+        told = say([python, "-m", "vram", "info", "--backend", "sim"], LD_LIBRARY_PATH=other)
         assert f"{place}/" in told.partition(f"(taken, {version})")[0] and "sim:0" in told, told
+        assert f"the system's       {other}/libvram.so.0\n" in told or sys.argv[1] == "--sdist", told
         check_entry(python, "PyTorch cannot be imported")
         say(pip_there + ["uninstall", "-y", "vram"])
         say(pip_there + ["install", "--no-index", "--no-build-isolation", "--no-deps", "-e", HERE])
