@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 
-from h200_kit import COMPUTES, ITEMS, MIB, consistent, expect, item, ones, raises, start, works
+from h200_kit import COMPUTES, ITEMS, MIB, consistent, expect, item, older_than, ones, raises, start, works
 
 
 # ------------------------------------------------------------------------------- the basics

@@ -25,6 +25,11 @@ def start(**options):
     return torch, vram.torch
 
 
+def older_than(torch, minor):
+    """Whether this PyTorch is older than 2.MINOR."""
+    return tuple(map(int, torch.__version__.split(".")[:2])) < (2, minor)
+
+
 def expect(condition, text):
     if not condition:
         raise AssertionError(text)
