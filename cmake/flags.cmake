@@ -77,11 +77,6 @@ if(VRAM_SANITIZE)
     add_compile_options(-fsanitize=${VRAM_SANITIZE} -fno-sanitize-recover=all
                         -fno-omit-frame-pointer -O1 -g1)
     add_link_options(-fsanitize=${VRAM_SANITIZE})
-    # Two hundred programs are linked; gold takes a third of the time, where there is one.
-    check_linker_flag(C -fuse-ld=gold VRAM_LINKS_GOLD)
-    if(VRAM_LINKS_GOLD AND NOT VRAM_FUZZER)
-        add_link_options(-fuse-ld=gold)
-    endif()
 else()
     add_compile_definitions($<$<CONFIG:Debug>:VR_DEBUG>)
 endif()

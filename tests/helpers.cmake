@@ -7,13 +7,41 @@ set(tests_source ${CMAKE_CURRENT_LIST_DIR})
 set(tests_binary ${PROJECT_BINARY_DIR}/tests)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${tests_binary})
 
+# Hundreds of programs are linked; gold takes a third of the time, where there is one.
+include(CheckLinkerFlag)
+check_linker_flag(C -fuse-ld=gold VRAM_LINKS_GOLD)
+if(VRAM_LINKS_GOLD AND NOT VRAM_FUZZER)
+    add_link_options(-fuse-ld=gold)
+endif()
+
 # On aarch64 two options of GCC 12's AddressSanitizer take most of the time: detect_stack_use_after_return, whose fake
 # stack fills up, is left out there, also in the long run; LeakSanitizer, which takes four seconds at the end of every
-# process, is left out of the tests that start many. memory_left.c counts what their processes leave.
+# process, looks at one program there, whose calls are drawn at random. What tests leave in the library they count
+# themselves, and memory_left.c does for commands and examples.
 set(slow_sanitizer OFF)
 if(VRAM_SANITIZE MATCHES "address" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
     set(slow_sanitizer ON)
 endif()
+
+# Unit tests, the seeds of fuzzing and the museum run where the library checks itself, under AddressSanitizer; as users
+# build it they run in make test-long, which builds long_programs for it. PLAIN tests, all of which no sanitizer
+# can run, do so in make test.
+set(checked_elsewhere OFF)
+if(NOT VRAM_SANITIZE AND NOT VRAM_COVERAGE AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    set(checked_elsewhere ON)
+endif()
+add_custom_target(long_programs)
+
+# vram_long_program(<target>...): built for make test-long alone.
+function(vram_long_program)
+    set_target_properties(${ARGN} PROPERTIES EXCLUDE_FROM_ALL ON)
+    add_dependencies(long_programs ${ARGN})
+endfunction()
+
+# vram_built(<target>...): a test that runs in every build needs it.
+function(vram_built)
+    set_target_properties(${ARGN} PROPERTIES EXCLUDE_FROM_ALL OFF)
+endfunction()
 
 # docs.skips reads what these say, instead of running them again.
 set(kept_tests)
@@ -23,14 +51,17 @@ if(NOT VRAM_SANITIZE AND CMAKE_BUILD_TYPE STREQUAL "Release")
     endforeach()
 endif()
 
-# vram_test(<name> <label> <seconds> <command>... [SLOW] [ENVIRONMENT <variable=value>...])
+# vram_test(<name> <label> <seconds> <command>... [SLOW] [PLAIN] [ENVIRONMENT <variable=value>...])
 #
 # The sanitizers take their time. What may take long begins first, so that no core waits for it at the end. What is
 # long runs only when ctest is given -C Long. Drivers that the machine happens to have are for the tests that ask for
 # them: a test without an ENVIRONMENT of its own finds no OpenCL. SLOW unit tests are no part of make quick.
 function(vram_test name label seconds)
-    cmake_parse_arguments(PARSE_ARGV 3 arg "SLOW" "" "ENVIRONMENT")
+    cmake_parse_arguments(PARSE_ARGV 3 arg "SLOW;PLAIN" "" "ENVIRONMENT")
     set(command ${arg_UNPARSED_ARGUMENTS})
+    if(VRAM_SANITIZE STREQUAL "thread" AND "${command}" MATCHES "vram_command")
+        return() # the command is not built
+    endif()
     if("${label}.${name}" IN_LIST kept_tests)
         list(TRANSFORM command REPLACE "^vram_command$" "$<TARGET_FILE:vram_command>")
         list(PREPEND command ${tests_source}/kept.sh ${tests_binary}/said/${label}.${name})
@@ -44,9 +75,9 @@ function(vram_test name label seconds)
         set(when CONFIGURATIONS Long)
     endif()
     if(slow_sanitizer)
-        set(leaks 1)
-        if(label MATCHES "^(golden|faults|examples)$")
-            set(leaks 0)
+        set(leaks 0)
+        if(name STREQUAL "programs_alike")
+            set(leaks 1)
         endif()
         list(GET command 0 program)
         if(TARGET ${program})
@@ -63,6 +94,10 @@ function(vram_test name label seconds)
         list(APPEND arg_ENVIRONMENT VRAM_LIVE=off)
     endif()
     set(labels ${label})
+    if(checked_elsewhere AND label MATCHES "^(unit|fuzz|museum)$" AND NOT arg_PLAIN)
+        set(when CONFIGURATIONS Long)
+        list(APPEND labels long)
+    endif()
     if(arg_SLOW)
         list(APPEND labels slow)
     endif()
