@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # run_tests.sh SOURCE: what tools/run-tests makes of tests that fail, with a cmake that builds nothing and a ctest that
-# says what the case wants. One failure has a second time, alone; a crash, a sanitizer's report, many failures and the
+# says what the case wants. One failure has a second time, alone, and is told by exit code 3; a crash, a sanitizer's report, many failures and the
 # long run have none.
 set -euo pipefail
 source=$1
@@ -42,17 +42,17 @@ expect() {
 }
 
 expect passes 0 0 0 0 ''
-expect late 0 1 8 0 "$bad"
+expect late 3 1 8 0 "$bad"
 grep -q 'failed beside others, passed alone: unit.late' "$work/said"
 grep -qF -- '-R ^(unit\.late)$' "$work/calls"
 expect fails 1 1 8 8 "$bad"
-expect two 0 1 8 0 "${bad}13/99 Test #8: unit.later ...***Timeout 60.01 sec\n"
+expect two 3 1 8 0 "${bad}13/99 Test #8: unit.later ...***Timeout 60.01 sec\n"
 grep -qF -- '-R ^(unit\.late|unit\.later)$' "$work/calls"
 expect crash 1 0 8 0 "${bad}13/99 Test #8: unit.c ....***Exception: SegFault  0.1 sec\n"
 expect sanitizer 1 0 8 0 "${bad}==1==ERROR: AddressSanitizer: heap-use-after-free\n"
 expect undefined 1 0 8 0 "${bad}a.c:1:2: runtime error: signed integer overflow\n"
 expect thread 1 0 8 0 "$bad[==========] Running 2 test(s).\\n[ RUN      ] a\\n"
-expect judged 0 1 8 0 "$bad[==========] Running 2 test(s).\\n[==========] 2 test(s) run.\\n"
+expect judged 3 1 8 0 "$bad[==========] Running 2 test(s).\\n[==========] 2 test(s) run.\\n"
 expect many 1 0 8 0 "$bad$bad$bad$bad"
 expect aborted 1 0 8 0 'Subprocess aborted\n'
 expect long 1 0 8 0 "$bad" VRAM_TEST_LONG=1
