@@ -595,7 +595,7 @@ static void a_slot_settles_when_its_work_ends(void **state) {
 static void an_end_with_a_busy_queue(void **state) {
     struct gate gate;
     (void)state;
-    assert_ok(vram_option_set("wait_timeout", "50ms"));
+    assert_ok(vram_option_set("wait_timeout", "1s")); /* in which the queue must end once it can */
     struct rig rig = rig_make("host", NULL);
     vram_readback *readback = readback_of(&rig, 2, VRAM_READBACK_SNAPSHOT, VRAM_READBACK_NEWEST);
     vram_addr source = memory_of(&rig, BYTES);
