@@ -58,16 +58,18 @@ static bool page_make(struct run_child *child) {
 static void lost_listen(struct run_child *child) {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     uint64_t token[2];
-    char *name = at.sun_path + 1; /* behind a 0: no file */
     if (getrandom(token, sizeof token, 0) != (ssize_t)sizeof token) {
         return;
     }
-    int bytes = snprintf(name, sizeof at.sun_path - 1, "vram-run-%016" PRIx64 "%016" PRIx64,
-                         token[0], token[1]);
+    char name[sizeof child->lost_name] = "";
+    int bytes =
+        snprintf(name, sizeof name, "vram-run-%016" PRIx64 "%016" PRIx64 ":", token[0], token[1]);
+    bytes--;                                      /* without the colon */
+    memcpy(at.sun_path + 1, name, (size_t)bytes); /* behind a 0: no file */
     socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)bytes);
     child->lost_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (child->lost_fd >= 0 && bind(child->lost_fd, (struct sockaddr *)&at, length) == 0) {
-        snprintf(child->lost_name, sizeof child->lost_name, "%s:", name);
+        memcpy(child->lost_name, name, sizeof name);
     }
 }
 
