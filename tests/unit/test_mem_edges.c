@@ -202,7 +202,7 @@ static void named_buffers_that_differ(void **state) {
     assert_ok(vram_named_stats_get(named, &stats));
     assert_int_equal(stats.peak_bytes, 100000);
     /* More than 2^64 bytes together. */
-    assert_int_equal(vram_named_add(named, "b", UINT64_MAX, NULL, &found), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_named_add(named, "b", UINT64_MAX, NULL, &found), VRAM_ERR_OVERFLOW);
     rig_end_clean(&rig);
 }
 
