@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * one_thread.c: holds the tests that are ONE_THREAD in CMakeLists.txt to it. The build with ThreadSanitizer leaves
- * them out, so that one which starts a thread, or whose child or driver does, would be looked at by nobody.
+ * one_thread.c: holds the tests that are ONE_THREAD in CMakeLists.txt to it. The build with
+ * ThreadSanitizer leaves them out: nobody would look at a thread that one of them starts, or its
+ * child, or a driver.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
 
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {
-    static const char text[] = "this test is ONE_THREAD in tests/unit/CMakeLists.txt and starts a thread: take the word out\n";
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                   void *argument) {
+    static const char text[] = "this test is ONE_THREAD in tests/unit/CMakeLists.txt and starts a "
+                               "thread: take the word out\n";
     (void)thread;
     (void)attributes;
     (void)run;
