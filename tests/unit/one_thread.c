@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                   void *argument) {
+/* In the place of the C library's, for libraries and drivers too. */
+__attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
+                                                          const pthread_attr_t *attributes,
+                                                          void *(*run)(void *), void *argument) {
     static const char text[] = "this test is ONE_THREAD in tests/unit/CMakeLists.txt and starts a "
                                "thread: take the word out\n";
     (void)thread;
