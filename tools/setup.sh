@@ -113,15 +113,19 @@ need_deb() {
     need dpkg-dev "finds what the packages depend on" has dpkg-shlibdeps
 }
 
-if [ "$(uname -m)" = aarch64 ]; then
-    other=x86_64 compiler=gcc-x86-64-linux-gnu cxx=g++-x86-64-linux-gnu libc=libc6-dev-amd64-cross
-else
-    other=aarch64 compiler=gcc-aarch64-linux-gnu cxx=g++-aarch64-linux-gnu libc=libc6-dev-arm64-cross
-fi
+# The architecture that this machine is not.
+find_other() {
+    if [ "$(uname -m)" = aarch64 ]; then
+        other=x86_64 compiler=gcc-x86-64-linux-gnu cxx=g++-x86-64-linux-gnu libc=libc6-dev-amd64-cross
+    else
+        other=aarch64 compiler=gcc-aarch64-linux-gnu cxx=g++-aarch64-linux-gnu libc=libc6-dev-arm64-cross
+    fi
+}
 
 # What tools/other-arch-check and tools/torch-adapters --arch cannot do without. The former fetches the libraries of
 # that architecture itself.
 need_other_arch() {
+    find_other
     need "$compiler $libc" "compiles for the other architecture, $other" has "$other-linux-gnu-gcc"
     need "$cxx" "compiles the adapters for PyTorch for $other" has "$other-linux-gnu-g++"
     need qemu-user "runs programs of $other" has "qemu-$other"
@@ -129,6 +133,7 @@ need_other_arch() {
 
 # The compiler comes from PyPI.
 need_wheel() {
+    find_other
     need cmake "configures the build" has cmake
     need make "runs the build" has make
     need python3-venv "holds the compiler" python3 -c "import ensurepip, venv"
