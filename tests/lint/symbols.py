@@ -59,6 +59,10 @@ def check_shared(name, shared, wanted):
 def check(root, *libraries):
     found, seen = [], {}
     for name, shared, static in zip(libraries[::3], libraries[1::3], libraries[2::3]):
+        missing = [path for path in (shared, static) if not os.path.exists(path)]
+        if missing:
+            found += [f"{path}: not built yet" for path in missing]
+            continue
         found += check_shared(name, shared, declared(root, name))
         for symbol in defined("-g", static):
             if not OURS.match(symbol):
