@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include <c10/util/ApproximateClock.h>
+
 #include "event_history.h"
 #include "heap.h"
 #include "shared_blocks.h"
@@ -189,6 +191,7 @@ class Allocator final : public cca::CUDAAllocator {
     uint64_t margin_ = 0; /* of heaps to be made; under mutex_ */
     std::atomic<bool> enabled_{true};
     History history_;
+    c10::ApproximateClockToUnixTimeConverter clock_; /* older than any event: others have no time */
     std::vector<cca::OutOfMemoryObserver> observers_;
     ExportedBlocks exported_;
     OpenedBlocks opened_;

@@ -12,8 +12,6 @@
  */
 #include "allocator.h"
 
-#include <c10/util/ApproximateClock.h>
-
 namespace vram_torch {
 
 static void add_block(TorchSegmentInfo *segment, uint64_t size, uint64_t requested, bool allocated,
@@ -136,8 +134,7 @@ void Allocator::private_segments(Heap &heap, PrivatePool &pool,
 
 cca::SnapshotInfo Allocator::make_snapshot(MempoolId id, bool traces) {
     cca::SnapshotInfo snapshot;
-    c10::ApproximateClockToUnixTimeConverter clock;
-    auto to_ns = clock.makeConverter();
+    auto to_ns = clock_.makeConverter();
     int devices = device_count_.load();
     for (int device = 0; device < devices && device < DEVICES_MAX; device++) {
         Heap *heap = heap_if_made(device);

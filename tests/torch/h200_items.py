@@ -113,6 +113,7 @@ def snapshot():
 @item()
 def history():
     torch, vt = start()
+    begin = time.time()
     torch.cuda.memory._record_memory_history(max_entries=1000, stacks="python")
     x = torch.empty(311, 411, device="cuda")
     y = torch.empty(64 * MIB // 4, device="cuda")
@@ -125,6 +126,8 @@ def history():
     for action in ("alloc", "free_requested", "free_completed", "segment_map"):
         expect(actions[action] > 0, f"no {action} in {actions}")
     expect(all("frames" in e for e in snap["device_traces"][0] if e["action"] == "alloc"), "an event without frames")
+    times = [e["time_us"] / 1e6 for e in snap["device_traces"][0]]
+    expect(times == sorted(times) and begin - 1 < times[0] and times[-1] < time.time() + 1, f"times {times} from {begin}")
     del x
     torch.cuda.empty_cache()
     last = torch.cuda.memory._snapshot()["device_traces"][0][-1]["action"]
