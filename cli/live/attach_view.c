@@ -5,6 +5,7 @@
 #include "live/attach_json.h"
 #include "live/page_json.h"
 #include "output.h"
+#include "report/sites.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,11 +71,18 @@ static void figures_print(const struct attach_view *view) {
     }
 }
 
+/* As in reports: after SITE_NATIVE frames those of Python, if there are any. */
 static void frames_print(const struct attach_view *view, size_t first, size_t count) {
-    for (size_t i = 0; i < count && i < FRAMES; i++) {
+    const char **frames = view->answer->frames + first;
+    size_t python = 0, next = 0;
+    while (python < count && !site_is_python(frames[python])) {
+        python++;
+    }
+    for (size_t shown = 1; next < count && shown <= FRAMES; shown++) {
         printf("    ");
-        terminal_print(view->terminal, STYLE_DIM, "%s", view->answer->frames[first + i]);
+        terminal_print(view->terminal, STYLE_DIM, "%s", frames[next]);
         printf("\n");
+        next = shown == SITE_NATIVE && next < python && python < count ? python : next + 1;
     }
 }
 

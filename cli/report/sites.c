@@ -36,8 +36,7 @@ static bool is_internal(const char *frame) {
     return false;
 }
 
-/* "function (file.py:1)", or what was typed or passed with -c. */
-static bool is_python(const char *frame) {
+bool site_is_python(const char *frame) {
     static const char *const marks[] = {".py:",       ".ipynb:",  "<ipython",
                                         "(<string>:", "(<stdin>", "(<frozen "};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
@@ -50,7 +49,7 @@ static bool is_python(const char *frame) {
 
 /* Not of a package that was installed, nor of Python itself. */
 static bool is_own(const char *frame) {
-    return is_python(frame) && strstr(frame, "site-packages/") == NULL &&
+    return site_is_python(frame) && strstr(frame, "site-packages/") == NULL &&
            strstr(frame, "dist-packages/") == NULL && strstr(frame, "/torch/") == NULL &&
            strstr(frame, "<frozen") == NULL && strstr(frame, "lib/python") == NULL;
 }
@@ -68,11 +67,11 @@ uint32_t site_next_frame(struct report_input *input, uint32_t stack, uint32_t la
                          uint32_t shown) {
     const char *frame;
     uint32_t next = last + 1;
-    if (shown != SITE_NATIVE || is_python(report_input_frame(input, stack, last))) {
+    if (shown != SITE_NATIVE || site_is_python(report_input_frame(input, stack, last))) {
         return next;
     }
     for (uint32_t i = next; (frame = report_input_frame(input, stack, i)) != NULL; i++) {
-        if (is_python(frame)) {
+        if (site_is_python(frame)) {
             return i;
         }
     }
@@ -103,7 +102,7 @@ void site_name(struct report_input *input, const struct history_group *group,
         if (i == begin) {
             snprintf(first, PART, "%s", frame);
         }
-        if (python[0] == 0 && is_python(frame)) {
+        if (python[0] == 0 && site_is_python(frame)) {
             snprintf(python, PART, "%s", frame);
         }
         if (own[0] == 0 && is_own(frame)) {

@@ -10,6 +10,9 @@
 
 enum { SITE_TEXT_MAX = 320 };
 
+/* "function (file.py:1)", or what was typed or passed with -c. */
+bool site_is_python(const char *frame);
+
 /* The first frame of a stack that is not one of the allocator's own. */
 uint32_t site_first_frame(struct report_input *input, uint32_t stack);
 

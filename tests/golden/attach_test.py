@@ -161,6 +161,12 @@ name big
 later 1 2 3
 end
 """
+DEEP = b"""vram-live 1
+sum 1000 1 1 0
+group 1000 1 0 0 5000000 1000 0 deep
+""" + b"".join(b"frame f%d\n" % i for i in range(10)) + b"""frame fit (net.py:7)
+end
+"""
 WRONG = [b"", b"end\n", b"vram-live 2\nend\n", b"vram-live 1\nsum 1\nend\n", b"vram-live 1\nsum 1 2 3 4\nframe x\nend\n",
          b"vram-live 1\nsum 1 2 3 4\ngroup 1 2 3\nend\n", b"vram-live 1\nsum 99999999999999999999999 2 3 4\nend\n",
          b"vram-live 1\nsum 1 2 3 4\nblock 1 2 3 4 5 6\nend\n", b"vram-live 1\nsum 1 2 3 4\n" + b"x" * 100000,
@@ -173,6 +179,10 @@ def check_answers(binary):
     liar.end()
     assert "2 blocks are a minute old or older" in text and "young" not in text, text
     assert "leaky?[2J" in text and "leak+0x1 (main.c:7, prog+0x10)" in text and "\x1b" not in text, text
+    liar = Liar(DEEP)
+    text = report(binary, os.getpid())
+    liar.end()
+    assert [line.strip() for line in text.split("\n") if line.startswith("    f")] == ["f0", "f1", "f2", "fit (net.py:7)"], text
     for answer in WRONG:
         liar = Liar(answer)
         text = report(binary, os.getpid(), code=2)
