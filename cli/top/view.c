@@ -396,7 +396,7 @@ static void process_page_draw(struct view *view, const struct machine *machine,
     view->page = rows > 1 ? (uint32_t)rows : 1;
     view->row_count = 0;
     if (process == NULL) {
-        canvas_print(canvas, 2, 0, PAINT_HIGH, "process %llu has ended",
+        canvas_print(canvas, 2, 0, PAINT_HIGH, "process %llu has ended, or holds no device memory",
                      (unsigned long long)view->chosen);
         return;
     }
