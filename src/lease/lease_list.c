@@ -129,7 +129,8 @@ vram_status vram_lease_list(const char *dir, vram_lease_entry *entries, uint32_t
                               .record_room = records && record_count ? *record_count : 0};
     uint64_t deadline = vr_deadline_in(LIST_NS);
     int fd;
-    vram_status status = vr_runtime_dir(dir, vr_os_user(), false, found);
+    /* Our own directory is made: before a user's first lease there is none. */
+    vram_status status = vr_runtime_dir(dir, vr_os_user(), true, found);
     if (status != VRAM_OK) {
         return status;
     }
