@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 
-from h200_kit import COMPUTES, MIB, expect, item, ones, raises, start
+from h200_kit import COMPUTES, MIB, expect, item, older_than, ones, raises, start
 
 
 def segments_of(torch, pool):
@@ -152,7 +152,7 @@ def settings():
     """roundup_power2_divisions is followed; bad settings raise; a fraction may come from the environment."""
     torch, vt = start()
     torch.cuda.init()
-    if not hasattr(torch._C, "_accelerator_setAllocatorSettings"):
+    if older_than(torch, 11):
         print("skipped: this PyTorch has no settings that the adapter follows")
         return None
 
