@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "heap.h"
 
+#include <cmath>
+
 namespace vram_torch {
 
 /* Leaked on purpose: PyTorch frees tensors until the very end of the process. */
@@ -27,11 +29,10 @@ vram_status Heap::limits_apply() {
     limits.min_free_bytes = margin != 0 ? margin : 1;
     limits.hard_bytes = VRAM_LIMIT_NONE;
     limits.cpu_fallback = VRAM_SWITCH_OFF;
-    double fraction = fraction_.load();
-    if (fraction < 1 && total_bytes_ != 0) {
+    uint64_t allowed = allowed_bytes();
+    if (allowed != UINT64_MAX) {
         uint64_t foreign = static_cast<uint64_t>(foreign_bytes_.load());
-        limits.hard_bytes = static_cast<uint64_t>(fraction * static_cast<double>(total_bytes_));
-        limits.hard_bytes = limits.hard_bytes <= foreign ? 1 : limits.hard_bytes - foreign;
+        limits.hard_bytes = allowed <= foreign ? 1 : allowed - foreign;
     }
     vram_status status = vram_pool_limits_set(pool_, &limits);
     return status == VRAM_ERR_LIMIT ? VRAM_OK : status; /* in force, although more is live now */
@@ -309,6 +310,7 @@ uint64_t Heap::release_private(PoolId id) {
     }
     for (const std::shared_ptr<PrivatePool> &pool : pools()) {
         any = any || concerns(*pool) || pool->waits_for_idle();
+        pool->settle(); /* makes the marks that a capture put off, to be waited for below */
         rounds[pool->id()] = pool->round_begin();
     }
     if (!any && blocks.empty()) {
@@ -485,6 +487,13 @@ vram_status Heap::restore(const Checkpoint &checkpoint, Restored *restored) {
 }
 
 /* ----------------------------------------------------------- limits and counters */
+
+uint64_t Heap::allowed_bytes() const {
+    double fraction = fraction_.load();
+    return fraction < 1 && total_bytes_ != 0
+               ? static_cast<uint64_t>(std::llround(fraction * static_cast<double>(total_bytes_)))
+               : UINT64_MAX;
+}
 
 vram_status Heap::fraction_set(double fraction) {
     fraction_.store(fraction);

@@ -130,6 +130,9 @@ class Heap {
 
     vram_status fraction_set(double fraction);
     double fraction() const { return fraction_.load(); }
+    /* What the fraction allows, to the nearest byte: a fraction that a program made of bytes gives
+       those bytes. UINT64_MAX: all. */
+    uint64_t allowed_bytes() const;
     /* Bytes that stay free on the device; 0: none. */
     vram_status margin_set(uint64_t bytes);
     Statistics &statistics() { return statistics_; }

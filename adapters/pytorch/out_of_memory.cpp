@@ -87,9 +87,7 @@ void Allocator::out_of_memory(Heap &heap, size_t size) {
                        size_text(device_total) + " of which " + size_text(device_free) +
                        " is free. ";
     if (heap.fraction() < 1) {
-        text +=
-            size_text(static_cast<uint64_t>(heap.fraction() * static_cast<double>(device_total))) +
-            " allowed; ";
+        text += size_text(heap.allowed_bytes()) + " allowed; ";
     }
     text += "Of the allocated memory " + size_text(allocated) + " is allocated by PyTorch, ";
     if (in_pools != 0) {

@@ -61,11 +61,10 @@ void Heap::segments_pin() {
 vram_status Heap::foreign_check(uint64_t bytes) {
     vram_pool_stats stats = {};
     stats.size = sizeof stats;
-    double fraction = fraction_.load();
-    if (fraction >= 1 || total_bytes_ == 0) {
+    uint64_t most = allowed_bytes();
+    if (most == UINT64_MAX) {
         return VRAM_OK;
     }
-    uint64_t most = static_cast<uint64_t>(fraction * static_cast<double>(total_bytes_));
     for (int turn = 0; turn < 2; turn++) {
         vram_status status = vram_pool_stats_get(pool_, &stats);
         if (status != VRAM_OK) {
