@@ -71,7 +71,8 @@ static struct host *host_find(const char *dir) {
     return NULL;
 }
 
-/* `done`: the thread leaves, so that whoever waits for it frees the record. */
+/* `done`: the thread leaves, so that whoever waits for it frees the record. All of it under the
+   lock: whoever does not find the host any more finds nothing left of it either. */
 static void host_leave(struct host *host, bool done) {
     vr_mutex_lock(&hosts_lock);
     bool last = --host->users == 0;
@@ -79,13 +80,11 @@ static void host_leave(struct host *host, bool done) {
     vr_cond_broadcast(&hosts_changed);
     if (last) {
         vr_link_remove(&host->link);
-    }
-    vr_mutex_unlock(&hosts_lock);
-    if (last) {
         vr_own_fd_close(host->wake[0]);
         vr_own_fd_close(host->wake[1]);
         vr_mem_free(host);
     }
+    vr_mutex_unlock(&hosts_lock);
 }
 
 static bool host_stop(void *user, uint32_t connections) {
