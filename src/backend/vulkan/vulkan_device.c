@@ -217,8 +217,9 @@ static void device_close(struct vr_device *device) {
         vulkan->physical->open = NULL;
     }
     vr_mutex_unlock(&backend->lock);
-    if (last) {
-        device_end(vulkan, vr_load(&device->lost, VR_ACQUIRE));
+    if (last) { /* its loss may have been told to another handle */
+        device_end(vulkan,
+                   vr_load(&device->lost, VR_ACQUIRE) || vr_load(&vulkan->lost, VR_ACQUIRE));
     }
     device->impl = NULL;
 }
