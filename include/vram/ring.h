@@ -30,7 +30,8 @@
  * launched on the ring's own queue (vram_ring_info.queue) after a flush, handles the messages that
  * are there, ends with VRAM_RING_RELAUNCHABLE, and is launched again.
  *
- * Ownership: a ring belongs to its pool, like a buffer, and takes its memory from it.
+ * Ownership: a ring belongs to its pool, like a buffer, and takes its memory from it. Where DIRECT
+ * lies in the pool itself (host devices), the ring pins it: the pool neither sleeps nor is sealed.
  *
  * Threads: any call may be made from any thread. Two threads that send at the same time need
  * VRAM_RING_MULTI_INPUT; without it the second gets VRAM_ERR_BUSY. Of two threads that receive at

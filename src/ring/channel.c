@@ -47,7 +47,7 @@ static vram_status send_many(const struct vr_channel *channel, const vram_ring_m
         uint64_t used = claim - vr_load(channel->tail, VR_ACQUIRE);
         if (used > channel->capacity) {
             uint64_t now = vr_load(channel->claim, VR_RELAXED);
-            if (now == claim) { /* untaken: both advanced between the two loads */
+            if (now == claim) {
                 return VRAM_ERR_CORRUPT;
             }
             claim = now;
@@ -59,8 +59,7 @@ static vram_status send_many(const struct vr_channel *channel, const vram_ring_m
             *sent = 0;
             return VRAM_OK;
         }
-    } while (got == 0 || /* untaken: as above */
-             !vr_cas_weak(channel->claim, &claim, claim + got, VR_ACQ_REL));
+    } while (got == 0 || !vr_cas_weak(channel->claim, &claim, claim + got, VR_ACQ_REL));
     for (uint64_t i = 0; i < got; i++) {
         slot_fill(channel, claim + i, &messages[i], stamp_ns);
         vr_store(sequence_of(channel, claim + i), claim + i + 1, VR_SEQ_CST);

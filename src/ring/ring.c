@@ -234,6 +234,17 @@ static vram_status write_block(struct vr_ring *ring) {
     return status == VRAM_OK ? vr_queue_wait(queue, VRAM_TIMEOUT_DEFAULT) : status;
 }
 
+/* What the host reads and writes in place stays there: the pool neither sleeps nor is sealed. */
+static vram_status block_pin(struct vr_ring *ring) {
+    if (vr_ring_copies(ring) || !(ring->device->base.info.caps & VRAM_CAP_HOST_ACCESS) ||
+        !vr_pool_on_device(ring->pool)) {
+        return VRAM_OK; /* or it is no block of the pool's */
+    }
+    vram_status status = vr_pin(ring->info.control);
+    ring->pinned = status == VRAM_OK;
+    return status;
+}
+
 static vram_status ring_build(struct vr_ring *ring, vram_pool *pool,
                               const struct vram_ring_options *options) {
     vram_status status = strategy_choose(ring, options);
@@ -247,6 +258,9 @@ static vram_status ring_build(struct vr_ring *ring, vram_pool *pool,
     if (status == VRAM_OK && ring->info.control % sizeof(vram_ring_control)) {
         status =
             vr_fail(VRAM_ERR_UNSUPPORTED, "the pool's memory is aligned to less than 128 bytes");
+    }
+    if (status == VRAM_OK) {
+        status = block_pin(ring);
     }
     if (status == VRAM_OK) {
         channels_connect(ring);
@@ -270,6 +284,9 @@ static void ring_free(void *object) {
         (void)vr_point_wait(vr_ring_last_point(ring), VRAM_TIMEOUT_DEFAULT);
     }
     vr_ring_loads_end(ring);
+    if (ring->pinned) {
+        (void)vr_unpin(ring->info.control);
+    }
     (void)vr_buffer_destroy(ring->staging);
     (void)vr_buffer_destroy(ring->block);
     vr_error_restore(&error);
@@ -393,7 +410,7 @@ vram_status vram_ring_destroy(vram_ring *handle) {
             "this is the ring's own thread, inside a callback of the program: destroy the "
             "ring on another thread, after the callback has returned");
     }
-    if (!vr_object_end(&ring->object, ring_end, &status)) { /* untaken: two threads at once */
+    if (!vr_object_end(&ring->object, ring_end, &status)) {
         status = vr_fail(VRAM_ERR_STALE, "the ring is being destroyed already");
     }
     vr_leave(ring);

@@ -89,6 +89,7 @@ struct vr_ring {
     unsigned char *shared;           /* DIRECT: the block for the host; else NULL */
     uint64_t wait_ns;                /* the context's option wait_timeout */
     bool own_queue;                  /* info.queue is to be destroyed with the ring */
+    bool pinned;                     /* the block is; DIRECT */
     struct vr_channel input, output; /* capacity 0: the ring lacks this direction */
 
     char padding[VRAM_CACHE_LINE];

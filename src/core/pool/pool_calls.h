@@ -14,6 +14,7 @@ vram_status vr_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
                           const vram_alloc_options *options, vram_addr *addr);
 vram_status vr_free(vram_pool *pool, vram_addr addr, vram_queue *queue);
 vram_status vr_pin(vram_addr addr);
+vram_status vr_unpin(vram_addr addr);
 
 /* vr_alloc_with for a library object, which owns the block from here on: keeps block.h (7).
    tagged.c. */

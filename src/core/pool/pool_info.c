@@ -125,9 +125,13 @@ vram_status vram_pin(vram_addr addr) {
     return vr_pin(addr);
 }
 
-vram_status vram_unpin(vram_addr addr) {
-    VR_CALL;
+vram_status vr_unpin(vram_addr addr) {
+    VR_OPERATION("vram_unpin");
     return change_pins_at(addr, false);
+}
+
+vram_status vram_unpin(vram_addr addr) {
+    return vr_unpin(addr);
 }
 
 /* ------------------------------------------------------------ ahead of time */

@@ -83,11 +83,12 @@ static vram_status mark_all_seen(struct vr_space *space, const char *tag, bool s
     for (struct vr_block *span = vr_span_first(space); span; span = vr_span_next(space, span)) {
         if (span->span.kind == VR_SPAN_BLOCK && is_wanted(span, tag, seal)) {
             if (span->pins > span->exports || (seal && span->exports)) {
-                return vr_fail(VRAM_ERR_BUSY, "the block at 0x%llx is %s first",
-                               (unsigned long long)vr_span_addr(span),
-                               seal && span->exports
-                                   ? "shared with other processes; call vram_share_close"
-                                   : "pinned; call vram_unpin");
+                return vr_fail(
+                    VRAM_ERR_BUSY, "the block at 0x%llx is %s first",
+                    (unsigned long long)vr_span_addr(span),
+                    seal && span->exports
+                        ? "shared with other processes; call vram_share_close"
+                        : "pinned; call vram_unpin, or vram_ring_destroy if it is a ring's,");
             }
             *seen = true;
             mark_seen(space, span, span->exports ? SEEN_OTHER : SEEN_WANTED); /* sleep.h (6) */
