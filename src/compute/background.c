@@ -273,8 +273,11 @@ vram_status vram_matmul_start(vram_scheduler *handle, const vram_matmul *product
         vr_product_drop(&taken);
         vr_mem_free(job);
     } else {
-        if (!job_add(scheduler, job)) {
+        if (!job_add(scheduler, job)) { /* the handle tells of it, and not the call */
+            struct vram_error before;
+            vr_error_save(&before);
             job_finish(scheduler, job, vr_fail(VRAM_ERR_SHUTDOWN, "the scheduler has ended"));
+            vr_error_restore(&before);
         }
         *async = made;
     }

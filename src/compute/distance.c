@@ -341,6 +341,7 @@ static vram_status take_request(const vram_distance *from, struct vram_distance 
         return vr_fail(VRAM_ERR_INVALID, "the request is NULL");
     }
     vram_status status = vr_options_take(taken, sizeof *taken, from);
+    taken->size = sizeof *taken; /* the copy has no more than this, even if the caller's had */
     return status == VRAM_OK ? distance_check(taken) : status;
 }
 
@@ -348,8 +349,10 @@ static vram_status run_split(vram_scheduler *const *schedulers, size_t count,
                              const vram_distance *from) {
     struct distance_part parts[PARTS_MAX];
     struct vram_distance distance;
+    struct vram_error before;
     size_t entered = 0;
     memset(parts, 0, sizeof parts);
+    vr_error_save(&before);
     vram_status status = VRAM_OK;
     for (; entered < count; entered++) {
         void *scheduler;
@@ -368,6 +371,9 @@ static vram_status run_split(vram_scheduler *const *schedulers, size_t count,
     }
     for (size_t i = 0; i < entered; i++) {
         vr_leave(parts[i].scheduler);
+    }
+    if (status == VRAM_OK) {
+        vr_error_restore(&before); /* what was tried first is no failure of the call */
     }
     return status;
 }

@@ -237,6 +237,8 @@ static vram_status run_products(struct vr_scheduler *scheduler, struct vr_produc
 vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *products,
                             size_t count) {
     struct vram_matmul_plan one, *plans = &one;
+    struct vram_error before;
+    vr_error_save(&before);
     if (count > 1) {
         plans = vr_mem_alloc(count, sizeof *plans, vr_operation());
         if (!plans) {
@@ -247,6 +249,8 @@ vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *p
         vr_scheduler_stale(scheduler, run_products(scheduler, products, plans, count));
     if (status != VRAM_OK) {
         vr_counter_add(&scheduler->counters.failures, 1);
+    } else {
+        vr_error_restore(&before); /* what was tried first is no failure of the call */
     }
     if (plans != &one) {
         vr_mem_free(plans);

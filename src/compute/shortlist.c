@@ -561,7 +561,6 @@ vram_status vr_shortlist_run(struct vr_scheduler *scheduler, struct vr_search *s
     struct shortlist list = {.search = search};
     vram_reason reason;
     bool there;
-    /* untaken: the last two need more numbers than a test has memory for. */
     if (!search->nearest || distance->distances || distance->k > VRAM_NEAREST_DEVICE ||
         search->count > INT32_MAX || distance->dim > INT32_MAX / 2) {
         return VRAM_OK;

@@ -179,8 +179,10 @@ vram_status vram_weights_create(vram_scheduler *handle, const vram_weights_optio
                                 vram_weights **weights) {
     VR_CALL;
     struct vram_weights_options taken;
+    struct vram_error before;
     uint64_t bytes = 0;
     void *entered;
+    vr_error_save(&before);
     if (!options || !weights) {
         return vr_fail(VRAM_ERR_INVALID,
                        "the options or the pointer that receives the weights are NULL");
@@ -196,6 +198,9 @@ vram_status vram_weights_create(vram_scheduler *handle, const vram_weights_optio
     }
     if (status == VRAM_OK) {
         status = weights_make(scheduler, &taken, bytes, weights);
+    }
+    if (status == VRAM_OK) {
+        vr_error_restore(&before); /* what was tried first is no failure of the call */
     }
     vr_leave(scheduler);
     return status;

@@ -10,11 +10,16 @@
 vram_status vram_share_close(vram_share *handle) {
     VR_CALL;
     void *entered;
+    vram_error before;
+    vr_error_save(&before);
     vram_status status = vr_end_enter(VR_KIND_SHARE, handle, &entered);
     if (entered) {
         struct vr_share *share = entered;
         status = share->exported ? vr_export_close(share) : vr_opened_close(share);
         vr_leave(share);
+    }
+    if (status == VRAM_OK) {
+        vr_error_restore(&before); /* a lost device is no failure of the close */
     }
     return status;
 }
