@@ -350,7 +350,6 @@ vram_status vr_config_read(const char *text, size_t bytes, struct vr_config *con
         return job.status;
     }
     if (!good) {
-        /* untaken: the reader has always said what is wrong */
         return vr_fail(VRAM_ERR_CORRUPT, "invalid JSON in config.json at byte %zu: %s",
                        job.reader.at, job.reader.problem ? job.reader.problem : "unexpected end");
     }

@@ -16,6 +16,7 @@
 #include "model/model_file.h"
 #include "model/weight_spread.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,17 +62,20 @@ static bool path_inside(const char *path, const char *name, char out[VR_PATH_MAX
     return true;
 }
 
+/* A file that is there and cannot be opened is no missing file: whoever reads it then says why. */
 static bool file_exists(const char *path) {
     struct vr_source source;
-    struct vram_error error;
-    vr_error_save(&error);
+    struct vram_error before, error;
+    vr_error_save(&before);
     vram_status status = vr_source_open(&source, path, NULL);
     if (status == VRAM_OK) {
         vr_source_close(&source);
-    } else {
-        vr_error_restore(&error);
+        return true;
     }
-    return status == VRAM_OK;
+    vr_error_save(&error);
+    vr_error_restore(&before);
+    return status != VRAM_ERR_INVALID && error.native_code != ENOENT &&
+           error.native_code != ENOTDIR;
 }
 
 static bool path_ends(const char *path, const char *end) {
