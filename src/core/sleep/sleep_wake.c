@@ -61,7 +61,7 @@ static bool is_of_region(struct vr_pool *pool, struct vr_stamp stamp) {
 }
 
 /* Frees the blocks of the tag that the program has freed, and ends what then is under no block:
-   keeps sleep.h (7). *any: there was something. Under the lock. */
+   keeps sleep.h (7). *any: there was something of the tag. Under the lock. */
 static vram_status end_unused(struct vr_sleep_change *change, bool *any) {
     struct vr_pool *pool = change->pool;
     vram_status status = hide_freed(pool, change->tag, any);
@@ -69,7 +69,7 @@ static vram_status end_unused(struct vr_sleep_change *change, bool *any) {
         vr_sleep_drop_unused(pool->spaces[part], pool, is_of_region, &pool->sleep, &change->ended);
     }
     vr_sleep_note_bytes(pool);
-    *any = *any || change->ended;
+    *any = *any || (change->ended && !change->tag); /* what ends otherwise is of no tag */
     return status;
 }
 
