@@ -42,7 +42,6 @@ static struct match find(struct invocation *invocation, const char *name, size_t
                          char letter) {
     const struct flag *tables[2] = {invocation->verb->flags, common_flags};
     for (int t = 0; t < 2; t++) {
-        /* untaken: FLAGS_MAX; no verb has as many flags */
         for (size_t i = 0; i < FLAGS_MAX && tables[t][i].name != NULL; i++) {
             const struct flag *flag = &tables[t][i];
             bool same = letter != 0 ? flag->letter == letter
@@ -122,7 +121,6 @@ static bool take_value(struct reader *reader, struct match match, const char *gi
 /* A flag by another spelling: `bytes` of `word`, behind the first dash. */
 static struct match find_also(struct invocation *invocation, const char *word, size_t bytes) {
     const struct flag *flags = invocation->verb->flags;
-    /* untaken: FLAGS_MAX; no verb has as many flags */
     for (size_t i = 0; i < FLAGS_MAX && flags[i].name != NULL; i++) {
         for (const char *at = flags[i].also != NULL ? flags[i].also : ""; *at != 0;) {
             size_t one = strcspn(at, " ");
@@ -247,7 +245,6 @@ bool arguments_parse(struct invocation *invocation, const struct verb *verb, cha
 /* Asking for a flag that is in no table is a mistake of the verb's, not of the user's. */
 const char *flag_value(const struct invocation *invocation, const char *name) {
     const struct flag *flags = invocation->verb->flags;
-    /* untaken: FLAGS_MAX; no verb has as many flags */
     for (size_t i = 0; i < FLAGS_MAX && flags[i].name != NULL; i++) {
         if (strcmp(flags[i].name, name) == 0) {
             return invocation->values[i];

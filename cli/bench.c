@@ -151,7 +151,6 @@ static bool flag_size(const struct invocation *invocation, const char *name, uin
 static enum pattern flag_pattern(const struct invocation *invocation) {
     const char *text = flag_value(invocation, "pattern");
     static const char *const names[] = {"pair", "burst", "mixed", "handover"};
-    /* untaken: other words are refused with the arguments */
     for (int i = 0; text != NULL && i < 4; i++) {
         if (strcmp(text, names[i]) == 0) {
             return (enum pattern)i;

@@ -19,6 +19,6 @@ bool ending_wait(const sigset_t *ending, uint64_t ns) {
     int got;
     do {
         got = sigtimedwait(ending, NULL, &wait);
-    } while (got < 0 && errno == EINTR); /* untaken: servers set no handler that could interrupt */
+    } while (got < 0 && errno == EINTR);
     return got > 0;
 }

@@ -27,7 +27,6 @@ struct request {
 static bool read_all(int descriptor, void *to, size_t bytes) {
     for (size_t done = 0; done < bytes;) {
         ssize_t count = read(descriptor, (char *)to + done, bytes - done);
-        /* untaken: what is read is our own pipe or socket, and no handler here returns (EINTR) */
         if (count == 0 || (count < 0 && errno != EINTR)) {
             return false;
         }
@@ -39,7 +38,6 @@ static bool read_all(int descriptor, void *to, size_t bytes) {
 static bool write_all(int descriptor, const void *from, size_t bytes) {
     for (size_t done = 0; done < bytes;) {
         ssize_t count = write(descriptor, (const char *)from + done, bytes - done);
-        /* untaken: it fails only if the reader was killed meanwhile */
         if (count < 0 && errno != EINTR) {
             return false;
         }
@@ -161,7 +159,6 @@ bool isolate_run(struct isolate *isolate, size_t index, const char *backend, uin
 
 void isolate_end(struct isolate *isolate) {
     close(isolate->channel);
-    /* untaken: no handler of this process returns (EINTR) */
     while (waitpid(isolate->helper, NULL, 0) < 0 && errno == EINTR) {
     }
 }

@@ -54,7 +54,13 @@ FILE *output_create(const char *path) {
     int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     FILE *file = descriptor >= 0 ? fdopen(descriptor, "wb") : NULL;
     if (descriptor >= 0 && !file) {
+        int reason = errno;
+        struct stat about;
+        if (fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode)) {
+            unlink(path); /* an empty file is no part of what was asked for */
+        }
         close(descriptor);
+        errno = reason;
     }
     return file;
 }

@@ -199,7 +199,7 @@ static uint64_t take_turn(struct stage *stage, struct entry *entry, uint64_t pai
         drop(stage->contest, entry);
         return 0;
     }
-    return ns > 0 ? ns : 1; /* untaken: a clock that stands still */
+    return ns > 0 ? ns : 1;
 }
 
 /* The quickest of a few turns: whatever else ran on the machine meanwhile only made them longer. */

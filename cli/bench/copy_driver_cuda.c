@@ -98,7 +98,7 @@ static void end(struct copy_driver *driver) {
     if (cuda->context != NULL) {
         cuda->release(cuda->device);
     }
-    if (cuda->library != NULL) { /* untaken: the same as in load */
+    if (cuda->library != NULL) {
         dlclose(cuda->library);
     }
     free(cuda);
@@ -108,9 +108,8 @@ static void end(struct copy_driver *driver) {
 static bool load(struct copy_driver *driver, struct cuda_copy *cuda) {
     char path[256] = "";
     vram_option_get("cuda_library", path, sizeof path, NULL);
-    /* untaken: the tests name their driver, and the backend has loaded it already */
     cuda->library = dlopen(path[0] != 0 ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (cuda->library == NULL) { /* untaken: the same */
+    if (cuda->library == NULL) {
         snprintf(driver->reason, sizeof driver->reason, "the CUDA driver cannot be loaded");
         return false;
     }
@@ -122,7 +121,7 @@ static bool load(struct copy_driver *driver, struct cuda_copy *cuda) {
         return false;                                                                              \
     }                                                                                              \
     memcpy(&cuda->name, &found, sizeof found); /* C has no cast from data to code */
-    COPY_CALLS(COPY_LOAD) /* untaken: drivers that lack one are older than the backend takes */
+    COPY_CALLS(COPY_LOAD)
 #undef COPY_LOAD
     return true;
 }

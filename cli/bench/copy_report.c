@@ -86,7 +86,6 @@ static uint32_t copy_goals(const struct target *target, const struct copying *co
 /* ---------------------------------------------------------------------- text */
 
 static double speed(uint64_t bytes, double ns) {
-    /* untaken: a clock that stands still */
     return (double)bytes / (ns > 1 ? ns : 1); /* bytes a nanosecond are GB a second */
 }
 

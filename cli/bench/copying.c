@@ -241,7 +241,6 @@ static void measure_size(struct copying *copying, struct copy_size *size, double
         order[i] = i;
     }
     uint64_t end = ways_now() + (uint64_t)(seconds * 1e9), ns, seed = 1;
-    /* untaken: the time is over before so many samples */
     for (int round = 0; there && round < WAY_SAMPLES; round++) {
         shuffle(order, &seed);
         for (int turn = 0; turn < DIRECTIONS * COPY_WAYS; turn++) {
@@ -422,7 +421,6 @@ static void measure_pairs(struct copying *copying, struct copy_pair *pair, doubl
 /* A byte, 4 KiB, times 16, to the largest, which may lie between two of these. */
 static void choose_sizes(struct copying *copying, uint64_t largest) {
     static const uint64_t sizes[] = {1, 4096, 65536, MIB, 16 * MIB, 256 * MIB, 1024 * MIB};
-    /* untaken: the last of them takes memory that few machines have */
     for (size_t i = 0; i < COPY_SIZES_MAX; i++) {
         uint64_t size = sizes[i] < largest ? sizes[i] : largest;
         copying->sizes[copying->size_count++].bytes = size;
@@ -438,7 +436,7 @@ static void choose_sizes(struct copying *copying, uint64_t largest) {
     uint64_t batch = (uint64_t)copying->batch_count * BATCH_BYTES;
     copying->most = batch > largest ? batch : largest;
     copying->pairs[copying->pair_count++].bytes = largest < MIB ? largest : MIB;
-    if (largest >= 64 * MIB) { /* untaken: the tests copy less */
+    if (largest >= 64 * MIB) {
         copying->pairs[copying->pair_count++].bytes = 64 * MIB;
     }
 }
@@ -462,7 +460,6 @@ static void measure(struct copying *copying, struct terminal *terminal, double s
 
 static uint32_t threads_here(void) {
     long count = sysconf(_SC_NPROCESSORS_ONLN);
-    /* untaken: how many there are is the machine's affair */
     return count < 1 ? 1 : count > THREADS_MOST ? THREADS_MOST : (uint32_t)count;
 }
 
@@ -523,7 +520,6 @@ int bench_copy(struct invocation *invocation, const struct target *target, uint6
         return EXIT_MISUSE;
     }
     bool gpu = target->info.kind == VRAM_DEVICE_GPU;
-    /* untaken: without --size it takes long */
     largest = largest != 0 ? largest : gpu ? 1024 * MIB : 64 * MIB;
     copying->threads = threads != 0 ? threads : threads_here();
     choose_sizes(copying, largest);

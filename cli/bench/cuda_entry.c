@@ -79,9 +79,8 @@ static inline bool give_async(struct worker *worker, uint64_t addr) {
 static bool load(struct cuda_state *state, char reason[REASON_MAX]) {
     char path[256] = "";
     vram_option_get("cuda_library", path, sizeof path, NULL);
-    /* untaken: the tests name their driver, and the backend has loaded it already */
     state->library = dlopen(path[0] != 0 ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (state->library == NULL) { /* untaken: the same */
+    if (state->library == NULL) {
         snprintf(reason, REASON_MAX, "not found: the CUDA driver cannot be loaded");
         return false;
     }
@@ -93,7 +92,7 @@ static bool load(struct cuda_state *state, char reason[REASON_MAX]) {
         return false;                                                                              \
     }                                                                                              \
     memcpy(&state->calls.name, &found, sizeof found); /* C has no cast from data to code */
-    CUDA_CALLS(CUDA_LOAD) /* untaken: drivers that lack one are older than the backend takes */
+    CUDA_CALLS(CUDA_LOAD)
 #undef CUDA_LOAD
     return true;
 }
@@ -106,7 +105,7 @@ static void close_entry(struct entry *entry) {
     if (state->context != NULL) {
         state->calls.release(state->device);
     }
-    if (state->library != NULL) { /* untaken: the same as in load */
+    if (state->library != NULL) {
         dlclose(state->library);
     }
     free(state);

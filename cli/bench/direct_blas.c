@@ -22,7 +22,7 @@ typedef int pop_fn(void **context);
 
 static void *open_first(const char *const *names) {
     void *library = NULL;
-    for (; *names && !library; names++) { /* untaken: none is on the machines of the tests */
+    for (; *names && !library; names++) {
         library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
     }
     return library;
@@ -30,7 +30,6 @@ static void *open_first(const char *const *names) {
 
 /* A function behind a pointer to void. */
 static bool find(void *library, const char *name, void *function) {
-    /* untaken: see open_first */
     void *symbol = library ? dlsym(library, name) : NULL;
     memcpy(function, &symbol, sizeof symbol);
     return symbol != NULL;
@@ -43,7 +42,6 @@ void direct_begin(struct direct_blas *direct) {
     static const char *const cuda[] = {"libcuda.so.1", NULL};
     direct->cblas = open_first(cblas);
     direct->cublas = open_first(cublas);
-    /* untaken: see open_first */
     direct->cuda = direct->cublas ? open_first(cuda) : NULL;
 }
 
@@ -54,7 +52,7 @@ void direct_end(struct direct_blas *direct) {
 bool direct_cblas(struct direct_blas *direct, uint64_t side, const float *a, const float *b,
                   float *c) {
     cblas_fn *sgemm;
-    if (!find(direct->cblas, "cblas_sgemm", &sgemm)) { /* untaken: see open_first */
+    if (!find(direct->cblas, "cblas_sgemm", &sgemm)) {
         return false;
     }
     int n = (int)side;
@@ -70,14 +68,12 @@ static bool multiply(struct direct_blas *direct, void *stream, uint64_t side,
     stream_fn *set_stream;
     sgemm_fn *sgemm;
     int n = (int)side;
-    /* untaken: see open_first */
     if (!find(direct->cublas, "cublasCreate_v2", &create) ||
         !find(direct->cublas, "cublasSetStream_v2", &set_stream) ||
         !find(direct->cublas, "cublasSgemm_v2", &sgemm) ||
         (!direct->handle && create(&direct->handle) != 0)) {
         return false;
     }
-    /* untaken: see open_first */
     return set_stream(direct->handle, stream) == 0 &&
            sgemm(direct->handle, OP_N, OP_N, n, n, n, &one, (const float *)(uintptr_t)at[1], n,
                  (const float *)(uintptr_t)at[0], n, &zero, (float *)(uintptr_t)at[2], n) == 0;
@@ -89,7 +85,6 @@ bool direct_cublas(struct direct_blas *direct, vram_queue *queue, uint64_t side,
     push_fn *push;
     pop_fn *pop;
     void *stream = NULL, *context = NULL;
-    /* untaken: see open_first */
     if (!find(direct->cuda, "cuStreamGetCtx", &stream_context) ||
         !find(direct->cuda, "cuCtxPushCurrent_v2", &push) ||
         !find(direct->cuda, "cuCtxPopCurrent_v2", &pop) ||

@@ -336,7 +336,6 @@ static vram_status balance(struct frames *frames) {
     double goal = longest(frames);
     for (int i = 0; i < STEPS && status == VRAM_OK && !fits(frames->kernel_ns, goal); i++) {
         double wanted = frames->repeats * goal / frames->kernel_ns + 0.5;
-        /* untaken: as the clock has it */
         frames->repeats = wanted < 1 ? 1 : wanted < REPEATS_MAX ? (uint32_t)wanted : REPEATS_MAX;
         status = alone(frames, NULL, part_kernel, &frames->kernel_ns);
     }
@@ -365,7 +364,7 @@ static double overlap_share(const struct frames *frames) {
     if (!way_measured(&ways[DOUBLE])) {
         return -1;
     }
-    return share < 0 ? 0 : share > 1 ? 1 : share; /* untaken: as the clock has it */
+    return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
 static double loop_us(const struct frames *frames, uint64_t ns) {
@@ -474,7 +473,6 @@ static void close_all(struct frames *frames) {
 /* As many threads as there are processors, up to what memory keeps busy. */
 static uint32_t host_threads(void) {
     long found = sysconf(_SC_NPROCESSORS_ONLN);
-    /* untaken: how many there are is the machine's affair */
     return found < 1 ? 1 : found < THREADS_MOST ? (uint32_t)found : THREADS_MOST;
 }
 

@@ -239,7 +239,6 @@ static void print(const struct terminal *terminal, const struct target *target,
     terminal_print(terminal, STYLE_PLAIN, "%s", target->info.name);
     printf("%s\n\n", growth->simulated ? ", in simulated time" : "");
     ways_print(terminal, ways, WAYS);
-    /* untaken: the copies fail alone only where the driver does */
     bool held = took_time(&ways[HELD]) && way_measured(&ways[DRIVER]) && way_measured(&ways[COPY]);
     bool cached = took_time(&ways[CACHED]) && way_measured(&ways[DRIVER]);
     printf("%s", held || cached ? "\n" : "");

@@ -76,6 +76,9 @@ static bool round_each(const struct launching *launching, struct way *way, bool 
     if (status == VRAM_OK) {
         status = run_kernel(launching, buffers);
     }
+    if (status != VRAM_OK && vram_queue_wait(launching->queue, VRAM_TIMEOUT_DEFAULT) != VRAM_OK) {
+        return way_good(way, status); /* the kernel may still use them: they stay */
+    }
     vram_status given = give(launching, pooled, buffers[0]);
     vram_status other = give(launching, pooled, buffers[1]);
     *ns = ways_now() - before;

@@ -190,7 +190,6 @@ static bool round_cublas(void *user, struct way *way, uint64_t *ns) {
         return way_fail(way, status);
     }
     uint64_t before = ways_now();
-    /* untaken: see direct_blas.c */
     if (!direct_cublas(&m->direct, m->queue, m->side, m->resident)) {
         snprintf(way->reason, sizeof way->reason, "no cuBLAS here");
         return false;
@@ -253,7 +252,6 @@ static void warm_up(struct multiplying *multiplying) {
    others in the caches. One that fails is not measured, whatever it came to before. */
 static void take_turn(struct multiplying *multiplying, way_fn *round, struct way *way) {
     uint64_t ns;
-    /* untaken: the time is over before so many samples */
     if (way->reason[0] != 0 || way->count == WAY_SAMPLES) {
         return;
     }

@@ -107,17 +107,15 @@ static struct way ways[WAYS] = {
 static void share_out(struct searching *searching) {
     uint64_t queries = searching->distance.queries, vectors = searching->distance.vectors;
     uint64_t fit = PART_CPU / vectors, columns = PART_PRODUCT / queries;
-    /* untaken: parts are for corpora that take long */
     searching->cpu_queries = fit < 1 ? 1 : fit < queries ? fit : queries;
-    /* untaken: the same */
     searching->product_vectors = columns < 1 ? 1 : columns < vectors ? columns : vectors;
-    if (searching->cpu_queries < queries) { /* untaken: the same */
+    if (searching->cpu_queries < queries) {
         (void)snprintf(searching->about_cpu, sizeof searching->about_cpu,
                        "%s; measured with %llu of the queries", ways[ON_CPU].about,
                        (unsigned long long)searching->cpu_queries);
         ways[ON_CPU].about = searching->about_cpu;
     }
-    if (searching->product_vectors < vectors) { /* untaken: the same */
+    if (searching->product_vectors < vectors) {
         (void)snprintf(searching->about_product, sizeof searching->about_product,
                        "%s; measured with %llu vectors", ways[PRODUCT].about,
                        (unsigned long long)searching->product_vectors);

@@ -84,7 +84,7 @@ LOOP_FUNCTIONS(take_used, give)
 static bool find(const struct opencl_state *state, const char *symbol, void *place,
                  char reason[REASON_MAX]) {
     void *found = dlsym(state->library, symbol);
-    if (found == NULL) { /* untaken: no loader is without them */
+    if (found == NULL) {
         snprintf(reason, REASON_MAX, "not found: the OpenCL loader has no %s", symbol);
         return false;
     }
@@ -96,13 +96,11 @@ static bool find(const struct opencl_state *state, const char *symbol, void *pla
 static bool load(struct opencl_state *state, char reason[REASON_MAX]) {
     char path[256] = "";
     vram_option_get("opencl_library", path, sizeof path, NULL);
-    /* untaken: the tests name their driver, and the backend has loaded it already */
     state->library = dlopen(path[0] != 0 ? path : "libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (state->library == NULL) { /* untaken: the same */
+    if (state->library == NULL) {
         snprintf(reason, REASON_MAX, "not found: the OpenCL loader cannot be loaded");
         return false;
     }
-    /* untaken: see find */
     return find(state, "clGetCommandQueueInfo", &state->queue_info, reason) &&
            find(state, "clCreateBuffer", &state->create, reason) &&
            find(state, "clReleaseMemObject", &state->release, reason) &&
@@ -142,7 +140,7 @@ static void close_entry(struct entry *entry) {
         return;
     }
     vram_device_close(state->device);
-    if (state->library != NULL) { /* untaken: the same as in load */
+    if (state->library != NULL) {
         dlclose(state->library);
     }
     free(state);

@@ -380,7 +380,6 @@ static void close(struct ringing *ringing) {
 int bench_ring(struct invocation *invocation, const struct target *target, uint64_t bytes,
                uint64_t messages) {
     bool gpu = target->info.kind == VRAM_DEVICE_GPU;
-    /* untaken: without --messages it takes long */
     struct ringing ringing = {.messages = messages ? messages
                                           : gpu    ? 1000000
                                                    : 100000,

@@ -46,11 +46,11 @@ static uint64_t now_ns(void) {
 static void settle(uint32_t index) {
 #if defined(__linux__)
     cpu_set_t allowed, one;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) { /* untaken: it does not fail */
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
         return;
     }
     uint32_t wanted = index % (uint32_t)CPU_COUNT(&allowed);
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) { /* untaken: one of them is there */
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (CPU_ISSET(cpu, &allowed) && wanted-- == 0) {
             CPU_ZERO(&one);
             CPU_SET(cpu, &one);

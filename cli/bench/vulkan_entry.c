@@ -126,7 +126,7 @@ struct vulkan_block {
 };
 
 static bool fails(int code, const char *what, char reason[REASON_MAX]) {
-    if (code != 0) { /* untaken: the driver of the tests refuses nothing */
+    if (code != 0) {
         snprintf(reason, REASON_MAX, "%s failed with Vulkan error %d", what, code);
     }
     return code != 0;
@@ -135,7 +135,6 @@ static bool fails(int code, const char *what, char reason[REASON_MAX]) {
 static uint32_t type_of(const struct vulkan_state *state, uint32_t allowed) {
     uint32_t best = 0;
     for (uint32_t i = state->memory.type_count; i-- > 0;) {
-        /* untaken: it has one type of memory */
         if (allowed >> i & 1 && state->memory.types[i].flags & MEMORY_DEVICE_LOCAL) {
             best = i;
         }
@@ -158,7 +157,6 @@ static inline uint64_t take(struct worker *worker, uint64_t bytes) {
         snprintf(worker->reason, REASON_MAX, "out of host memory");
         return 0;
     }
-    /* untaken: see fails */
     if (!fails(state->vkCreateBuffer(state->device, &buffer, NULL, &block->buffer),
                "vkCreateBuffer", worker->reason)) {
         struct vulkan_requirements needs = {0};
@@ -166,7 +164,6 @@ static inline uint64_t take(struct worker *worker, uint64_t bytes) {
         const struct vulkan_allocate_info info = {.type = TYPE_ALLOCATE,
                                                   .bytes = needs.bytes,
                                                   .memory_type = type_of(state, needs.types)};
-        /* untaken: see fails */
         if (!fails(state->vkAllocateMemory(state->device, &info, NULL, &block->memory),
                    "vkAllocateMemory", worker->reason) &&
             !fails(state->vkBindBufferMemory(state->device, block->buffer, block->memory, 0),
@@ -196,7 +193,6 @@ static bool make_instance(struct vulkan_state *state, vulkan_get *get, char reas
     int (*create)(const struct vulkan_instance_info *, const void *, void **) = NULL;
     vulkan_function found = get(NULL, "vkCreateInstance");
     memcpy(&create, &found, sizeof create);
-    /* untaken: see fails; every loader has it */
     if (create == NULL ||
         fails(create(&info, NULL, &state->instance), "vkCreateInstance", reason)) {
         return false;
@@ -208,7 +204,7 @@ static bool make_instance(struct vulkan_state *state, vulkan_get *get, char reas
         return false;                                                                              \
     }                                                                                              \
     memcpy(&state->name, &found, sizeof found);
-    VULKAN_CALLS(VULKAN_FIND) /* untaken: no loader is without them; one of the tests lacks one */
+    VULKAN_CALLS(VULKAN_FIND)
 #undef VULKAN_FIND
     return true;
 }
@@ -219,10 +215,9 @@ static bool load(struct vulkan_state *state, char reason[REASON_MAX]) {
     vulkan_get *get = NULL;
     vram_option_get("vulkan_library", path, sizeof path, NULL);
     state->library = dlopen(path[0] != 0 ? path : "libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
-    /* untaken: the backend has loaded it already */
     void *found = state->library != NULL ? dlsym(state->library, "vkGetInstanceProcAddr") : NULL;
     memcpy(&get, &found, sizeof get); /* C has no cast from data to code */
-    if (get == NULL) {                /* untaken: the same */
+    if (get == NULL) {
         snprintf(reason, REASON_MAX, "not found: the Vulkan loader cannot be loaded");
         return false;
     }
@@ -238,11 +233,10 @@ static bool make_device(struct entry *entry, struct vulkan_state *state) {
     void *physicals[DEVICES_MAX];
     uint32_t count = DEVICES_MAX;
     int code = state->vkEnumeratePhysicalDevices(state->instance, &count, physicals);
-    /* untaken: see fails */
     if (fails(code < 0 ? code : 0, "vkEnumeratePhysicalDevices", entry->reason)) {
         return false;
     }
-    if (entry->backend_index >= count) { /* untaken: the backend has counted the same devices */
+    if (entry->backend_index >= count) {
         snprintf(entry->reason, REASON_MAX, "not found: there are %u devices", count);
         return false;
     }
@@ -259,7 +253,7 @@ static bool open_entry(struct entry *entry) {
         snprintf(entry->reason, REASON_MAX, "out of host memory");
         return false;
     }
-    return load(state, entry->reason) && make_device(entry, state); /* untaken: see fails */
+    return load(state, entry->reason) && make_device(entry, state);
 }
 
 /* The library stays: drivers do not like to be unloaded. */

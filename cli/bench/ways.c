@@ -68,7 +68,6 @@ void way_measure(struct way *way, way_fn *round, void *user, double seconds) {
     if (!round(user, way, &ns)) {
         return;
     }
-    /* untaken: the time is over before so many samples */
     while (way->count < WAY_SAMPLES && (ways_now() < end || way->count < WAY_ROUNDS_LEAST)) {
         if (!round(user, way, &ns)) {
             way->count = 0;

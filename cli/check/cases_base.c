@@ -154,7 +154,6 @@ static void *counted_alloc(void *user, size_t bytes) {
 static void *counted_resize(void *user, void *memory, size_t bytes) {
     struct counter *counter = user;
     void *resized = realloc(memory, bytes);
-    /* untaken: a context that is made and ended resizes nothing */
     atomic_fetch_add(&counter->blocks, memory == NULL && resized != NULL);
     return resized;
 }

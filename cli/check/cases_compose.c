@@ -92,7 +92,6 @@ static bool step(struct compose *compose) {
         uint64_t most = check_random(check, 4) ? 100000 : 3 * compose->unit;
         vram_queue *queue = check_random(check, 2) ? compose->queue : compose->second;
         uint64_t bytes = 512 + check_random(check, most);
-        /* untaken: no seed of a usual run has taken so many more than it has given */
         if (compose->stock.count > 40) {
             return true;
         }

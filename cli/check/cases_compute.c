@@ -13,7 +13,6 @@
 static vram_status reversed(void *user, const int32_t *labels, size_t count, int32_t *mapping,
                             size_t room, size_t *mapped) {
     (void)user;
-    /* untaken: the cases give room for all labels */
     for (size_t i = 0; i < count && i < room; i++) {
         mapping[i] = labels[count - 1 - i];
     }

@@ -70,15 +70,15 @@ static vram_status create_quietly(vram_device *device, const vram_kernel_source 
                                   vram_kernel **kernel) {
     fflush(stderr);
     int saved = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (saved >= 0 && nowhere >= 0) { /* untaken: a descriptor is to be had */
+    if (saved >= 0 && nowhere >= 0) {
         (void)dup2(nowhere, STDERR_FILENO);
     }
     vram_status status = vram_kernel_create(device, source, kernel);
-    if (saved >= 0) { /* untaken: as above */
+    if (saved >= 0) {
         (void)dup2(saved, STDERR_FILENO);
         close(saved);
     }
-    if (nowhere >= 0) { /* untaken: as above */
+    if (nowhere >= 0) {
         close(nowhere);
     }
     return status;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 static bool is_clear(const vram_error *error) {
-    /* untaken: a library that leaves a part of a cleared record */
     return error->status == VRAM_OK && error->backend[0] == 0 && error->operation[0] == 0 &&
            error->native_code == 0 && error->text[0] == 0;
 }

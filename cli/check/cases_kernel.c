@@ -58,11 +58,9 @@ static void tally(const vram_kernel_call *call) {
     for (int axis = 2; axis >= 0; axis--) {
         seen = seen << 8 | call->group_size[axis];
     }
-    /* untaken: a device that runs groups that were not launched, or tells a kernel another shape */
     bool inside = call->group[0] < call->groups[0] && call->group[1] < call->groups[1] &&
                   call->group[2] < call->groups[2];
     uint32_t index = (call->group[2] * call->groups[1] + call->group[1]) * call->groups[0];
-    /* untaken: the same */
     __atomic_fetch_add(&cells[inside ? index + call->group[0] : 0],
                        inside && seen == told ? 1 : 1000, __ATOMIC_RELAXED);
 }

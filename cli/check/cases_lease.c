@@ -56,7 +56,6 @@ static vram_lease_options options_of(const struct pair *pair, uint64_t min, uint
 static bool lease_open(struct check *check, const vram_lease_options *options,
                        struct holder *holder) {
     vram_status status = vram_lease_open(holder->device->device, options, &holder->lease);
-    /* untaken: sockets can be made in the folder that the case has made */
     if (status == VRAM_ERR_IO && !check_driver_failed(check)) {
         return check_skip(check, "%s", vram_error_get()->text);
     }
@@ -69,7 +68,7 @@ static bool pair_make(struct check *check, struct pair *pair) {
     CHECK_TRY(check_needs_pools(check)); /* what is lent sleeps */
     *pair = (struct pair){.dir = "/tmp/vram-check-XXXXXX",
                           .timeout_ns = (check->target->faulty ? 1 : 30) * UINT64_C(1000000000)};
-    if (mkdtemp(pair->dir) == NULL) { /* untaken: /tmp can be written to */
+    if (mkdtemp(pair->dir) == NULL) {
         return check_skip(check, "no folder can be made in /tmp");
     }
     CHECK_OK(check, vram_option_set("broker", "thread"));
@@ -78,7 +77,6 @@ static bool pair_make(struct check *check, struct pair *pair) {
     CHECK_TRY(holder_make(check, check->context, &pair->first));
     CHECK_TRY(holder_make(check, other, &pair->second));
     uint64_t granule = pair->first.device->info.vmm_granule.value;
-    /* untaken: no device of the tests has so small a granule */
     pair->unit = granule / UNITS > LEAST ? granule / UNITS : LEAST;
     return true;
 }
@@ -126,7 +124,9 @@ static bool granted(struct check *check, const struct holder *holder, uint64_t *
 
 /* -------------------------------------------------------------------- cases */
 
-/* A grant bounds what is held, and what the other does not use is had at once. */
+/* A grant bounds what is held, and what the other does not use is had at once. Where calls fail,
+   here and below: a holder whose connection failed keeps its memory, but has no grant until it is
+   back, which the broker notes. */
 static bool grants(struct check *check) {
     PAIR(pair);
     uint64_t first, second;
@@ -141,7 +141,7 @@ static bool grants(struct check *check) {
     CHECK_TRY(block_make(check, &pair.second, 30 * pair.unit, PATTERN));
     CHECK_TRY(granted(check, &pair.first, &first));
     CHECK_TRY(granted(check, &pair.second, &second));
-    CHECK_EQUAL(check, first + second <= SHARES * pair.unit, true);
+    CHECK_EQUAL(check, first + second <= SHARES * pair.unit || check->target->faulty, true);
     CHECK_EQUAL(check, second >= 30 * pair.unit, true);
     return pair_end(check, &pair);
 }
@@ -163,12 +163,12 @@ static bool at_once(struct check *check) {
     CHECK_TRY(block_make(check, &pair.second, 40 * pair.unit, ~(uint32_t)PATTERN));
     CHECK_OK(check, vram_pool_stats_get(pair.first.pool, &stats));
     bool asleep = stats.asleep_bytes >= 48 * pair.unit;
-    /* A holder whose connection failed has no grant until it is back, but keeps its memory. */
-    CHECK_EQUAL(check, asleep || check->target->faulty, true);
     CHECK_OK(check, vram_free(pair.second.addr, pair.second.queue));
-    if (asleep) { /* untaken: the connection fails at few of the faults' numbers */
-        CHECK_OK(check, vram_pool_wake(pair.first.pool, NULL));
+    if (!asleep && check->target->faulty) {
+        return pair_end(check, &pair); /* it may be about to sleep */
     }
+    CHECK_EQUAL(check, asleep, true);
+    CHECK_OK(check, vram_pool_wake(pair.first.pool, NULL));
     void *memory;
     CHECK_TRY(check_host(check, pair.unit, &memory));
     CHECK_OK(check, vram_queue_download(pair.first.queue, memory, pair.first.addr, pair.unit));
@@ -196,7 +196,6 @@ static bool refusal(struct check *check) {
     CHECK_STATUS(check, vram_alloc(pair.second.pool, 30 * pair.unit, pair.second.queue, &addr),
                  VRAM_ERR_LIMIT);
     CHECK_OK(check, vram_oom_report_get(pair.second.pool, &report));
-    /* untaken: the broker is missing at few of the faults' numbers */
     if (check->target->faulty && report.lender_count == 0) {
         return pair_end(check, &pair); /* there was no broker to name them */
     }
@@ -223,9 +222,11 @@ static bool lists(struct check *check) {
     CHECK_TRY(lease_open(check, &options, &pair.second));
     CHECK_OK(check, vram_lease_list(pair.dir, entries, &entry_count, records, &record_count));
     CHECK_EQUAL(check, entry_count, 2);
-    CHECK_EQUAL(check, record_count, 2);
     CHECK_EQUAL(check, entries[0].capacity_bytes, SHARES * pair.unit);
-    CHECK_EQUAL(check, records[1].happening, VRAM_LEASE_LOG_OPENED);
+    if (record_count == 2 || !check->target->faulty) {
+        CHECK_EQUAL(check, record_count, 2);
+        CHECK_EQUAL(check, records[1].happening, VRAM_LEASE_LOG_OPENED);
+    }
     return pair_end(check, &pair);
 }
 
@@ -238,7 +239,7 @@ static bool inputs(struct check *check) {
     CHECK_STATUS(check, vram_lease_open(device, &options, &lease), VRAM_ERR_INVALID);
     options = options_of(&pair, 2, 1);
     CHECK_STATUS(check, vram_lease_open(device, &options, &lease), VRAM_ERR_INVALID);
-    if (pair.first.device->info.memory_bytes.known) { /* untaken: devices that map tell it */
+    if (pair.first.device->info.memory_bytes.known) {
         options.min_bytes = 0;
         options.want_bytes = pair.first.device->info.memory_bytes.value + 1;
         CHECK_STATUS(check, vram_lease_open(device, &options, &lease), VRAM_ERR_LIMIT);

@@ -22,7 +22,6 @@ struct part {
 
 /* What a call may answer once its object is being taken away from under it. */
 static bool is_ending(vram_status status) {
-    /* untaken: a race decides which of them it is */
     return status == VRAM_ERR_STALE || status == VRAM_ERR_SHUTDOWN || status == VRAM_ERR_INVALID;
 }
 
@@ -44,7 +43,6 @@ static bool work_or_end(struct check *check, void *argument) {
         end(part);
         return true;
     }
-    /* untaken: a library that lets work go on for half a minute after the end */
     while (status == VRAM_OK && check_now() < deadline) {
         vram_point point = {NULL, 0};
         status = vram_queue_fill(part->queue, part->addr, 1, 1, 4096);
@@ -199,18 +197,16 @@ static bool no_residue(struct check *check) {
 static int child(struct check *check, struct check_device *device, vram_queue *queue,
                  vram_addr addr) {
     vram_addr taken = 0;
-    /* untaken: a library that does not refuse it; so do the calls below */
     if (vram_device_alloc(device->device, 1, VRAM_MEMORY_DEVICE, &taken) != VRAM_ERR_FORKED) {
         return 1;
     }
-    if (vram_queue_fill(queue, addr, 0, 1, 100) != VRAM_ERR_FORKED) { /* untaken: see above */
+    if (vram_queue_fill(queue, addr, 0, 1, 100) != VRAM_ERR_FORKED) {
         return 2;
     }
-    /* untaken: a child that ends by _exit writes no counts, except where that is wrapped */
     if (vram_queue_wait(queue, CHECK_DEADLINE_NS) != VRAM_ERR_FORKED) {
         return 3;
     }
-    if (vram_error_get()->status != VRAM_ERR_FORKED) { /* untaken: see above */
+    if (vram_error_get()->status != VRAM_ERR_FORKED) {
         return 4;
     }
     vram_queue_destroy(queue);
@@ -224,14 +220,13 @@ static int reap(pid_t process) {
     uint64_t deadline = check_now() + CHECK_DEADLINE_NS;
     int how = 0;
     while (waitpid(process, &how, WNOHANG) == 0) {
-        if (check_now() > deadline) { /* untaken: a library whose child hangs */
+        if (check_now() > deadline) {
             kill(process, SIGKILL);
             waitpid(process, &how, 0);
             return -1;
         }
         check_sleep(1000000);
     }
-    /* untaken: a library whose child dies of a signal */
     return WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
 }
 
@@ -248,7 +243,7 @@ static bool forked(struct check *check) {
     if (process == 0) {
         _exit(child(check, device, queue, buffer.addr));
     }
-    if (process < 0) { /* untaken: processes are to be had */
+    if (process < 0) {
         return check_skip(check, "the system makes no new process");
     }
     CHECK_EQUAL(check, (uint64_t)reap(process), 0);

@@ -40,7 +40,6 @@ static bool map_at(struct check *check, struct scene *scene, vram_addr addr,
     check_unchanged_at(check, scene->device, place);
     scene->device->unledgered = true;
     for (uint32_t i = 0; i < count; i++) {
-        /* untaken: a library that fails and leaves it mapped */
         if (vram_physical_destroy(physicals[i]) == VRAM_ERR_BUSY) {
             check_fail(check, place, "failed, yet handle %u of %u is mapped", i, count);
         }

@@ -52,7 +52,7 @@ static bool driver_word(struct check *check) {
     CHECK_THAT(check, info.total_bytes.known || info.total_bytes.value == 0);
     CHECK_THAT(check, info.free_bytes.known || info.free_bytes.value == 0);
     CHECK_THAT(check, info.lost || info.free_bytes.known == check_has(check, VRAM_CAP_MEMORY_INFO));
-    if (info.total_bytes.known) { /* untaken: every device of the tests tells it */
+    if (info.total_bytes.known) {
         CHECK_THAT(check, info.total_bytes.value > 0);
         CHECK_THAT(check, info.free_bytes.value <= info.total_bytes.value);
     }
@@ -245,7 +245,7 @@ static bool too_large(struct check *check) {
     vram_queue *queue;
 
     CHECK_OPEN(check, &device);
-    if (!device->info.memory_bytes.known) { /* untaken: every device of the tests tells it */
+    if (!device->info.memory_bytes.known) {
         return check_skip(check, "the device does not tell how much memory it has");
     }
     uint64_t bytes = device->info.memory_bytes.value + check_granule(device);

@@ -35,7 +35,7 @@ static bool copy(struct check *check) {
     CHECK_BUFFER(check, pair.own, pair.queue, 50000, &to);
     CHECK_STATUS(check, vram_queue_copy(pair.queue, to.addr, from.addr, 100), VRAM_ERR_INVALID);
     vram_status status = vram_device_peer_enable(pair.own->device, pair.other->device);
-    if (status == VRAM_ERR_UNSUPPORTED) { /* untaken: those of the fake drivers have one */
+    if (status == VRAM_ERR_UNSUPPORTED) {
         return check_skip(check, "the two devices have no direct path");
     }
     CHECK_OK(check, status);
@@ -91,7 +91,6 @@ static bool find_stranger(struct check *check, vram_context *context, uint32_t *
         *(ours ? own : stranger) = i;
         found = found || !ours;
     }
-    /* untaken: the host's is there unless the build has none */
     if (!found) {
         return check_skip(check, "needs a device of another backend");
     }

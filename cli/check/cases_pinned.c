@@ -129,14 +129,13 @@ static bool in_place(struct check *check) {
     CHECK_WAIT(check, queue);
     CHECK_TRY(check_host_seeded(check, bytes, 13, &host));
     vram_status status = vram_pinned_begin(device->device, host, bytes);
-    /* untaken: only a system that locks few pages, or a fault at few numbers, refuses so few */
     if (status == VRAM_ERR_UNSUPPORTED || vram_status_is_exhausted(status)) {
         return true;
     }
     CHECK_OK(check, status);
     memcpy(buffer.model, host, bytes);
     vram_status copied = vram_queue_upload(queue, buffer.addr, host, bytes);
-    if (copied == VRAM_OK) { /* untaken: a fault at few numbers */
+    if (copied == VRAM_OK) {
         copied = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
     }
     status = vram_pinned_end(device->device, host, bytes);

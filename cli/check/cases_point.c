@@ -65,7 +65,6 @@ static bool effects(struct check *check) {
         CHECK_FILL(check, &buffer, 0, round * 0x01234567u, 4, bytes);
         CHECK_OK(check, vram_queue_download(queue, found, buffer.addr, bytes));
         CHECK_OK(check, vram_queue_mark(queue, &point));
-        /* untaken: a device that is not done in half a minute */
         while (round % 2 == 0 && status == VRAM_ERR_NOT_READY && check_now() < deadline) {
             status = vram_point_poll(point);
         }

@@ -49,7 +49,6 @@ static bool fill_above(struct check *check, struct check_stock *stock, vram_queu
     vram_pressure pressure;
     vram_addr addr;
     CHECK_TRY(pressure_of(check, stock->pool, &pressure));
-    /* untaken: a pool whose pressure does not rise with what it holds */
     for (uint32_t i = 0; pressure.own <= value && i <= UNITS; i++) {
         CHECK_TAKE(check, stock, unit_of(stock->device), queue, &addr);
         CHECK_TRY(pressure_of(check, stock->pool, &pressure));

@@ -32,7 +32,6 @@ struct source {
 
 static vram_status give(void *user, uint64_t bytes, vram_addr *addr) {
     struct source *source = user;
-    /* untaken: a pool that asks for nothing, for parts of granules, or for too many */
     if (bytes == 0 || bytes % source->granule != 0 || source->count == GIVEN_MAX) {
         source->confused = true;
         return VRAM_ERR_INVALID;
@@ -67,8 +66,7 @@ static vram_status take(void *user, vram_addr addr, uint64_t bytes) {
     if (source->stubborn) {
         return VRAM_ERR_BUSY;
     }
-    for (uint32_t i = 0; i < source->count; i++) { /* untaken: what was never given comes back */
-        /* untaken: a piece comes back with another size */
+    for (uint32_t i = 0; i < source->count; i++) {
         if (source->given[i].addr == addr && source->given[i].bytes == bytes) {
             if (source->device != NULL && vram_device_free(source->device, addr) != VRAM_OK) {
                 return VRAM_ERR_BACKEND;

@@ -61,7 +61,6 @@ static bool order(struct check *check) {
 static bool poll_until_done(struct check *check, vram_queue *queue) {
     uint64_t deadline = check_now() + CHECK_DEADLINE_NS;
     vram_status status;
-    /* untaken: a device that is not done in half a minute */
     while ((status = vram_queue_poll(queue)) == VRAM_ERR_NOT_READY && check_now() < deadline) {
         check_sleep(20000);
     }

@@ -271,15 +271,13 @@ static void echo(const vram_kernel_call *call) {
     vram_ring_peer peer;
     memcpy(&control, call->arguments[0], sizeof control);
     memcpy(&gate, call->arguments[1], sizeof gate);
-    if (vram_ring_peer_open(control, &peer) !=
-        0) { /* untaken: a control block of another version */
+    if (vram_ring_peer_open(control, &peer) != 0) {
         return;
     }
     for (;;) {
         if (ring_echo_one(&peer) > 0) {
             continue;
         }
-        /* untaken: a case that ends early while its kernel waits */
         if (!ring_stays(&peer) || vram_ring_peer_stopping(&peer) ||
             __atomic_load_n(gate, __ATOMIC_ACQUIRE)) {
             break;

@@ -70,7 +70,6 @@ static bool zero_free(struct check *check) {
 /* An injected fault kept the pool from checking a block, and that was counted. */
 static bool is_unseen(const struct check *check, const vram_pool_stats *before,
                       const vram_pool_stats *after) {
-    /* untaken: the check is missed at few of the faults' numbers */
     return check->target->faulty && after->unchecked_blocks == before->unchecked_blocks + 1;
 }
 
@@ -122,7 +121,6 @@ static bool waits(struct check *check, vram_queue *queue) {
    also when a wait has failed. */
 static bool when_over(vram_queue *queue, bool good) {
     const struct timespec moment = {.tv_nsec = 20000};
-    /* untaken: work is over at once, or a wait has failed */
     for (int i = 0; i < 100000 && vram_queue_poll(queue) == VRAM_ERR_NOT_READY; i++) {
         nanosleep(&moment, NULL);
     }
@@ -141,7 +139,7 @@ static bool poison(struct check *check) {
     CHECK_TRY(check_stats(check, pool, &before));
     CHECK_OK(check, vram_free(addr, queue));
     CHECK_TRY(check_stats(check, pool, &stats));
-    /* Without its poison the block is not kept. untaken: see is_unseen */
+    /* Without its poison the block is not kept. */
     if (is_unseen(check, &before, &stats)) {
         CHECK_EQUAL(check, stats.quarantine_bytes, 0);
         return true;

@@ -222,7 +222,6 @@ static uint64_t let_go(void *user, const vram_oom_event *event) {
     struct luggage *luggage = user;
     vram_addr addr = luggage->addr;
     luggage->addr = 0;
-    /* untaken: a pool asks once, and its memory can be freed */
     return addr && vram_free(addr, NULL) == VRAM_OK ? event->bytes : 0;
 }
 

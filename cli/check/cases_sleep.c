@@ -39,7 +39,6 @@ static bool fell_asleep(struct check *check, struct check_stock *stock,
         return true;
     }
     vram_pool_stats stats = {.size = sizeof stats};
-    /* untaken: a driver that fails twice, at few of the faults' numbers */
     if (vram_pool_stats_get(stock->pool, &stats) == VRAM_OK && stats.asleep_bytes != 0) {
         return check_that(check, check_driver_failed(check), place);
     }
@@ -53,7 +52,7 @@ static bool woke(struct check *check, struct check_stock *stock, const char *tag
     if (check_ok(check, vram_pool_wake(stock->pool, tag), place)) {
         return true;
     }
-    if (vram_pool_stats_get(stock->pool, &after) == VRAM_OK) { /* untaken: the pool is there */
+    if (vram_pool_stats_get(stock->pool, &after) == VRAM_OK) {
         /* Less if something that no block needs has ended. */
         check_that(check, after.asleep_bytes <= before.asleep_bytes, place);
         check_equal(check, after.live_blocks, before.live_blocks, place);
@@ -277,7 +276,6 @@ static bool kernels(struct check *check) {
     CHECK_WAIT(check, queue);
     CHECK_TRY(fell_asleep(check, &stock, NULL));
     CHECK_STATUS(check, touch(queue, kernel, stock.blocks[1].addr, true), VRAM_ERR_INVALID);
-    /* untaken: only hardware is lost so */
     if (check->target->alone && (device->info.caps & VRAM_CAP_TRUE_ADDRESS) &&
         device->info.kind == VRAM_DEVICE_GPU && strcmp(device->info.backend, "sim") != 0) {
         return lose_device(check, device, queue, &stock, kernel);
@@ -298,9 +296,8 @@ static bool rebuilt(struct check *check, struct check_stock *stock, vram_rebuild
     if (check_ok(check, status, place)) {
         return true;
     }
-    /* untaken: a driver that fails twice, at few of the faults' numbers */
     if (vram_pool_stats_get(stock->pool, &stats) == VRAM_OK && stats.asleep_bytes != 0) {
-        /* A driver may need host memory to map what it has unmapped. untaken: the same */
+        /* A driver may need host memory to map what it has unmapped. */
         return check_that(check, check_driver_failed(check) || status == VRAM_ERR_HOST_MEMORY,
                           place);
     }

@@ -216,7 +216,6 @@ static bool bridged(struct check *check) {
 
     CHECK_TRY(begin(check, &own, &queue));
     CHECK_TRY(begin(check, &other, &other_queue)); /* a handle of its own: no peer of the first */
-    /* untaken: every device of the tests tells it */
     if (own->info.memory_bytes.known && bytes > own->info.memory_bytes.value / 16) {
         bytes = own->info.memory_bytes.value / 16;
     }

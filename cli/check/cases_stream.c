@@ -67,7 +67,6 @@ static bool beside(struct check *check) {
     CHECK_OK(check, vram_point_wait(point, CHECK_DEADLINE_NS));
     uint64_t deadline = check_now() + CHECK_DEADLINE_NS;
     vram_status status;
-    /* untaken: a busy driver answers late that there is nothing to do */
     while ((status = vram_stream_set_poll(set)) == VRAM_ERR_NOT_READY && check_now() < deadline) {
         check_sleep(20000);
     }

@@ -223,7 +223,6 @@ static bool large(struct check *check) {
     uint64_t bytes = check->target->quick ? 300000 : 48 * MIB + 13;
 
     CHECK_OPEN(check, &device);
-    /* untaken: every device of the tests tells it */
     if (device->info.memory_bytes.known && bytes > device->info.memory_bytes.value / 8) {
         bytes = device->info.memory_bytes.value / 8 + 13; /* a small device, simulated or limited */
     }

@@ -60,7 +60,7 @@ static bool bad_sizes(struct check *check) {
     CHECK_STATUS(check, vram_range_create(handle, UINT64_MAX, &base), VRAM_ERR_OVERFLOW);
     CHECK_STATUS(check, vram_range_create(handle, 1, NULL), VRAM_ERR_INVALID);
     CHECK_EXHAUSTED(check, vram_range_create(handle, UINT64_C(1) << 63, &base));
-    if (device->info.memory_bytes.known) { /* untaken: devices that map tell it */
+    if (device->info.memory_bytes.known) {
         uint64_t bytes = device->info.memory_bytes.value + device->info.vmm_granule.value;
         CHECK_EXHAUSTED(check, vram_physical_create(handle, bytes, &physical));
     }

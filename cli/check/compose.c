@@ -23,7 +23,7 @@ static bool pool_flags(struct compose *compose, uint32_t *flags) {
     }
     probe.flags = *flags;
     vram_status status = vram_pool_create(compose->device->device, &probe, &pool);
-    if (status == VRAM_ERR_UNSUPPORTED) { /* untaken: those of the tests that map do */
+    if (status == VRAM_ERR_UNSUPPORTED) {
         return check_skip(compose->check, "the driver exports no memory");
     }
     CHECK_OK(compose->check, status);
@@ -164,7 +164,6 @@ bool compose_take(struct compose *compose, uint64_t bytes, vram_queue *queue) {
     if (compose_is(compose, COMPOSE_SLEEP)) {
         return compose_refuses(compose, bytes, queue, VRAM_ERR_BUSY);
     }
-    /* untaken: no seed of a usual run has taken so many more than it has given */
     if (compose->stock.count + COMPOSE_KEPT < CHECK_STOCK_MAX) {
         CHECK_TAKE(compose->check, &compose->stock, bytes, queue, &addr);
     }
@@ -182,7 +181,7 @@ static bool is_kept(const struct compose *compose, vram_addr addr) {
 }
 
 bool compose_give(struct compose *compose) {
-    if (compose->stock.count) { /* untaken: there are always some that features keep */
+    if (compose->stock.count) {
         uint64_t at = check_random(compose->check, compose->stock.count);
         struct check_block block = compose->stock.blocks[at];
         if (!is_kept(compose, block.addr)) {

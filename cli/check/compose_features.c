@@ -130,11 +130,10 @@ bool compose_sleep_on(struct compose *compose) {
     }
     if (compose_is(compose, COMPOSE_GRAPH) && !(compose->set >> COMPOSE_POISON & 1)) {
         options.contents = VRAM_SLEEP_DROP;
-        /* untaken: devices that map have page-locked memory */
     } else if (check_has(check, VRAM_CAP_PINNED) && check_random(check, 2)) {
         options.contents = VRAM_SLEEP_PINNED;
     }
-    if (compose->stock.count) { /* untaken: there are always some that features keep */
+    if (compose->stock.count) {
         CHECK_OK(check, vram_queue_fill(first->queue, first->addr, first->mark, 4, 512));
     }
     CHECK_STOCK_OK(check, &compose->stock, vram_pool_sleep(compose->stock.pool, &options));

@@ -36,14 +36,13 @@ static bool graphs_load(const struct check *check) {
         return false;
     }
     vram_option_get("cuda_library", path, sizeof path, NULL);
-    /* untaken: the fake driver is not at the usual place */
     cuda.library = cuda.library ? cuda.library
                                 : dlopen(path[0] ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     void *found = cuda.library;
 #define GRAPH_LOAD(name, symbol, parameters)                                                       \
     found = found ? dlsym(cuda.library, symbol) : NULL;                                            \
     memcpy(&cuda.name, &found, sizeof found);
-    GRAPH_CALLS(GRAPH_LOAD) /* untaken: drivers without graphs */
+    GRAPH_CALLS(GRAPH_LOAD)
 #undef GRAPH_LOAD
     return found != NULL;
 }
@@ -58,7 +57,6 @@ static bool mode_set(int mode) {
    end a capture of somebody else's in global mode. */
 static bool context_push(void *stream) {
     void *context = NULL;
-    /* untaken: a driver that does not know its own stream */
     return cuda.stream_context(stream, &context) == 0 && cuda.push(context) == 0 &&
            mode_set(RELAXED);
 }
@@ -74,7 +72,6 @@ static void context_pop(void) {
 static vram_status work_submit(struct compose *compose, uint32_t mask) {
     const vram_addr blocks[] = {compose->graph.addr, compose->shared};
     vram_status status = VRAM_OK;
-    /* untaken: a driver that does not fill */
     for (int i = 0; i < 2 && status == VRAM_OK && blocks[i]; i++) {
         status = vram_queue_fill(compose->graph.captured, blocks[i],
                                  compose_mark_of(compose, blocks[i]) ^ mask, 4, COMPOSE_EDGE);
@@ -151,12 +148,11 @@ bool compose_graph_verify(struct compose *compose) {
 }
 
 static void graph_destroy(struct compose_graph *graph) {
-    /* untaken: see context_push */
     if (graph->stream && context_push(graph->stream)) {
-        if (graph->ready) { /* untaken: a case that ends between two calls, in a defect */
+        if (graph->ready) {
             cuda.ready_destroy(graph->ready);
         }
-        if (graph->graph) { /* untaken: the same */
+        if (graph->graph) {
             cuda.destroy(graph->graph);
         }
         context_pop();

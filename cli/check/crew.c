@@ -42,7 +42,6 @@ bool check_threads(struct check *check, uint32_t count, check_thread_fn *body, v
         struct member *member = &crew[started];
         *member = (struct member){check, body, NULL, &ready, count, 0, false};
         member->argument = (char *)arguments + started * argument_bytes;
-        /* untaken: threads are to be had */
         if (pthread_create(&member->thread, NULL, begin, member) != 0) {
             /* Those that run must not wait for one that never will. */
             atomic_fetch_add(&ready, count - started);

@@ -20,7 +20,6 @@
 static void gate_kernel(const vram_kernel_call *call) {
     const uint32_t *word = *(uint32_t *const *)call->arguments[0];
     uint64_t deadline = check_now() + *(const uint64_t *)call->arguments[1];
-    /* untaken: a case that never opens it */
     while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == 0 && check_now() < deadline) {
         check_sleep(50000);
     }
@@ -134,7 +133,7 @@ bool check_gate_pass_at(struct check *check, const struct check_gate *gate, vram
                           .address_mask = gate->addr ? 1 : 0};
     uint64_t start = check_now();
     CHECK_TRY(check_ok(check, vram_queue_launch(queue, gate->kernel, &launch), place));
-    /* CUDA_LAUNCH_BLOCKING, some debuggers. untaken: that takes hardware */
+    /* CUDA_LAUNCH_BLOCKING, some debuggers. */
     if (check_now() - start >= gate->limit) {
         return check_skip(check,
                           "launches return when the kernel has ended: nothing runs beside it");

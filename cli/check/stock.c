@@ -120,13 +120,13 @@ static bool compare_contents(struct check *check, struct check_stock *stock, boo
     for (uint32_t i = 0; i < stock->count; i++) {
         vram_status status = read_mark(&stock->blocks[i], found + (size_t)i * 2 * EDGE);
         if (status != VRAM_OK) {
-            return silent || check_ok(check, status, place); /* untaken: it is not OK */
+            return silent || check_ok(check, status, place);
         }
     }
     for (uint32_t i = 0; i < stock->count; i++) {
         vram_status status = vram_queue_wait(stock->blocks[i].queue, CHECK_DEADLINE_NS);
         if (status != VRAM_OK) {
-            return silent || check_ok(check, status, place); /* untaken: it is not OK */
+            return silent || check_ok(check, status, place);
         }
         CHECK_TRY(mark_is_there(check, &stock->blocks[i], found + (size_t)i * 2 * EDGE, place));
     }

@@ -51,7 +51,6 @@ static bool set_grow(struct page_set *set) {
 static bool set_add(void *user, const char *folder, struct page_view *view) {
     struct page_set *set = user;
     (void)folder;
-    /* untaken: thousands of processes would take the tests too long. */
     if (set->count == EXPORTED_PROCESSES_MAX || set_has(set, view) || !set_grow(set)) {
         set->left_out++;
         page_view_free(view);

@@ -87,7 +87,7 @@ static uint32_t *place_of(const struct interner *interner, const void *data, siz
 static bool grow_table(struct interner *interner) {
     uint32_t capacity = interner->capacity * 2;
     size_t entry = sizeof *interner->offsets;
-    if (interner->capacity >= UINT32_C(1) << 30) { /* untaken: memory ends before */
+    if (interner->capacity >= UINT32_C(1) << 30) {
         return false;
     }
     size_t *offsets = budget_grow(interner->budget, interner->offsets,

@@ -9,7 +9,6 @@
 #include <string.h>
 
 static bool refuse(struct json_scan *scan, const char *problem) {
-    /* untaken: the source fails inside a text, and its problem stays */
     scan->problem = scan->problem != NULL ? scan->problem : problem;
     return false;
 }

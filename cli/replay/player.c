@@ -340,6 +340,8 @@ void session_play(struct session *session, session_progress_fn *progress, void *
         if (status != VRAM_OK) {
             note_failure(&play, status, play.status != VRAM_OK, pass);
         }
+    } else {
+        note_failure(&play, status, false, pass);
     }
     if (session->curve != NULL && status == VRAM_OK) {
         curve_finish(session->curve);

@@ -201,7 +201,6 @@ static void note_peak(struct history *history, uint64_t time_ns) {
 
 static bool grow_blocks(struct history *history) {
     uint32_t capacity = history->block_capacity > 0 ? history->block_capacity * 2 : 256;
-    /* untaken: four million live blocks would take the tests too long. */
     if (history->block_capacity == HISTORY_BLOCKS_MAX) {
         return refuse(history, "more than 4194304 blocks are live at once");
     }
@@ -533,7 +532,7 @@ bool history_add(struct history *history, const struct recorded *event) {
     history->duration_ns =
         event->time_ns > history->duration_ns ? event->time_ns : history->duration_ns;
     slice_of(history, event->time_ns); /* parts of the time are as they stay for this event */
-    switch (event->kind) { /* untaken: transfers are counted above, and there are no other kinds */
+    switch (event->kind) {
     case RECORDED_ALLOC:
         good = add_alloc(history, event);
         break;

@@ -246,7 +246,6 @@ static bool file_make(struct run_live_pages *pages, struct process_page *process
 static int file_open(const struct run_live_pages *pages, const struct process_page *process) {
     struct stat about;
     int file = openat(pages->folder, process->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    /* untaken: a file of another device in this folder would be a mount. */
     if (file >= 0 && (fstat(file, &about) != 0 || about.st_dev != process->device ||
                       about.st_ino != process->inode)) {
         (void)close(file);

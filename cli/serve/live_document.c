@@ -158,6 +158,5 @@ bool live_document_write(const struct live_document *now, uint64_t since_ns, uin
     past_write(&json, &now->past, generation, from);
     blocks_write(&json, now, since_ns);
     json_object_end(&json);
-    /* untaken: json_end refuses what is not JSON, which only this file could write. */
     return json_end(&json) == NULL && !ferror(to);
 }

@@ -160,8 +160,9 @@ static int serve_watch(const struct process_job *job, uint64_t port) {
         if (!job->invocation->json) {
             printf("process %" PRIu64 ": %s; Ctrl-C ends\n", job->pid, job->command);
         }
-        fflush(stdout);
-        watch_until_end(job);
+        if (fflush(stdout) == 0) { /* else nobody knows where; what ends the command says so */
+            watch_until_end(job);
+        }
     }
     http_server_end(server);
     free(page);
@@ -232,8 +233,8 @@ int serve_file(const struct invocation *invocation, int file, uint64_t port) {
         if (!invocation->json) {
             printf("Ctrl-C ends\n");
         }
-        fflush(stdout);
-        while (!ending_wait(&ending, 3600 * SECOND_NS)) {
+        bool said = fflush(stdout) == 0; /* else nobody knows where */
+        while (said && !ending_wait(&ending, 3600 * SECOND_NS)) {
         }
     }
     http_server_end(server);

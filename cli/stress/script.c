@@ -55,8 +55,8 @@ struct script {
 
 static void expect(struct script *script, const char *name, uint64_t planned, uint64_t found) {
     struct script_result *result = script->result;
-    if (result->count == SCRIPT_LINES_MAX) { /* untaken: a plan that is too long for the table */
-        result->wrong++;                     /* it would not be shown: the plan is too long */
+    if (result->count == SCRIPT_LINES_MAX) {
+        result->wrong++; /* it would not be shown: the plan is too long */
         return;
     }
     struct script_line *line = &result->lines[result->count++];
@@ -303,11 +303,11 @@ static bool climb_with_help(struct script *script) {
                before.ladder_rescues[VRAM_LADDER_CALLBACKS]);
     DO(vram_oom_callback_remove(script->device, id));
     DO(vram_free(addr, script->queue));
-    if (pthread_create(&thread, NULL, free_later, script) != 0) { /* untaken: there are threads */
+    if (pthread_create(&thread, NULL, free_later, script) != 0) {
         say_error("cannot start a thread");
         return false;
     }
-    while (sem_wait(&script->taken) != 0) { /* a signal. untaken: none comes */
+    while (sem_wait(&script->taken) != 0) { /* a signal. */
     }
     bool asked = ask(script, "wait", 0, UINT64_C(10000000000), &addr);
     pthread_join(thread, NULL);

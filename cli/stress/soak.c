@@ -219,7 +219,7 @@ static void run_workers(struct soak *soak, struct worker *workers, const struct 
     watch_signal(&mask);
     for (uint32_t i = 0; i < plan->threads; i++) {
         workers[i].started = pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0;
-        if (!workers[i].started) { /* untaken: threads are to be had */
+        if (!workers[i].started) {
             blame(&workers[i], "pthread_create", VRAM_ERR_HOST_MEMORY);
         }
     }
@@ -232,7 +232,7 @@ static void run_workers(struct soak *soak, struct worker *workers, const struct 
     }
     atomic_store(&soak->stop, true);
     for (uint32_t i = 0; i < plan->threads; i++) {
-        if (workers[i].started) { /* untaken: the same */
+        if (workers[i].started) {
             pthread_join(workers[i].thread, NULL);
         }
     }

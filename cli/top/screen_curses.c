@@ -31,8 +31,6 @@ static void paints_choose(bool color) {
         [PAINT_FULL] = {4, COLOR_RED, A_BOLD | A_UNDERLINE, A_BOLD},
         [PAINT_OTHERS] = {5, COLOR_BLUE, A_DIM, A_NORMAL},
     };
-    /* untaken: start_color fails without memory, use_default_colors on terminals that have colours
-       and cannot return to their own. */
     bool able = color && has_colors() && start_color() == OK && use_default_colors() == OK;
     for (int i = 0; i < PAINT_COUNT; i++) {
         attributes[i] = able ? paints[i].colored : paints[i].plain;
@@ -103,7 +101,7 @@ void screen_show(const struct canvas *canvas) {
             }
             wchar_t text[2] = {cell->character != 0 ? (wchar_t)cell->character : L' ', 0};
             attrset(attributes[cell->paint]);
-            mvaddwstr(row, column, text); /* untaken: a place that the screen does not have */
+            mvaddwstr(row, column, text);
         }
     }
     attrset(A_NORMAL);
@@ -125,7 +123,6 @@ static bool function_key(wint_t code, uint32_t *key) {
             return true;
         }
     }
-    /* untaken: what is below F1 and not in the list, F0 and Break, is on no keyboard here. */
     if ((int)code >= KEY_F(1) && (int)code <= KEY_F(12)) {
         *key = VIEW_KEY_F1 + (uint32_t)((int)code - KEY_F(1));
         return true;
@@ -143,7 +140,6 @@ bool screen_key(int wait_ms, uint32_t *key) {
     if (got != OK) {
         return false;
     }
-    /* untaken: where the terminal says that 127 is Backspace, it comes as a function key. */
     *key = code == '\r' || code == '\n'  ? (uint32_t)VIEW_KEY_ENTER
            : code == 27                  ? (uint32_t)VIEW_KEY_ESCAPE
            : code == 127 || code == '\b' ? (uint32_t)VIEW_KEY_BACKSPACE

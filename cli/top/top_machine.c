@@ -128,7 +128,6 @@ uint64_t machine_others(const struct machine_device *device) {
 static struct machine_process *process_new(struct machine *machine, uint64_t pid) {
     if (machine->process_count == machine->process_room) {
         uint32_t room = machine->process_room > 0 ? machine->process_room * 2 : 64;
-        /* untaken: thousands of processes would take the tests too long. */
         struct machine_process *grown =
             room <= MACHINE_PROCESSES_MAX
                 ? realloc(machine->processes, room * sizeof *machine->processes)
@@ -253,7 +252,7 @@ static void command_read(const char *root, struct machine_process *process) {
     }
     process->command[bytes] = 0;
     text_sanitize(process->command);
-    if (fstat(fileno(file), &about) == 0) { /* untaken: a file that is open has an owner */
+    if (fstat(fileno(file), &about) == 0) {
         process->user = about.st_uid;
         process->user_known = true;
     }

@@ -8,7 +8,6 @@
 
 static void filter_backspace(struct view *view) {
     size_t bytes = strlen(view->filter);
-    /* untaken: a filter begins with a character, never within one. */
     while (bytes > 0 && ((unsigned char)view->filter[--bytes] & 0xc0) == 0x80) {
     }
     view->filter[bytes] = 0;

@@ -43,6 +43,5 @@ bool deflater_step(struct deflater *deflater, const uint8_t *from, size_t *from_
     *from_bytes = taken - stream->avail_in;
     *to_bytes -= stream->avail_out;
     *done = code == Z_STREAM_END;
-    /* untaken: zlib fails only when it is called wrongly, and there is always room to write. */
     return code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR;
 }

@@ -47,7 +47,6 @@ static bool block_begin(struct live_set *set, const struct recorded *event,
     if (trace_ids_find(set->ids, event->id, &slot)) { /* its free was lost */
         block_end(set, slot, event->time_ns, false, watcher);
     }
-    /* untaken: four million live blocks would take the tests too long. */
     if (set->unused_count == 0 && set->slots == LIVE_BLOCKS_MAX) {
         set->left_out++;
         return true;

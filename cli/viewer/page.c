@@ -329,7 +329,6 @@ static bool meta_write(FILE *to, const struct page *page, const struct report_vi
     }
     json_array_end(&json);
     json_object_end(&json);
-    /* untaken: json_end refuses what is not JSON, which only this file could write. */
     return json_end(&json) == NULL && good;
 }
 
@@ -368,7 +367,6 @@ static bool data_write(FILE *to, const struct page *page, const struct report_vi
         return false;
     }
     bool good = meta_write(memory, page, view);
-    /* untaken: names and stacks are bounded, far below 4 GiB. */
     good = fclose(memory) == 0 && good && bytes < UINT32_MAX - 8;
     struct payload *payload = malloc(sizeof *payload);
     good = good && payload != NULL && payload_begin(payload, to) &&

@@ -29,7 +29,6 @@ bool payload_begin(struct payload *payload, FILE *to) {
     payload->to = to;
     payload->filled = 0;
     payload->failed = false;
-    /* untaken: whether there is zlib is the same throughout a build. */
     payload->deflater = deflate_built ? deflater_create() : NULL;
     return payload->deflater != NULL || !deflate_built;
 }
@@ -37,7 +36,6 @@ bool payload_begin(struct payload *payload, FILE *to) {
 /* Compresses until all is taken, and at the end until all is given. */
 static void deflate_write(struct payload *payload, const uint8_t *data, size_t bytes, bool end) {
     bool done = false;
-    /* untaken: zlib fails only when it is called wrongly. */
     while (!payload->failed && (bytes > 0 || (end && !done))) {
         size_t taken = bytes, given = sizeof payload->buffer - payload->filled;
         payload->failed = !deflater_step(payload->deflater, data, &taken,

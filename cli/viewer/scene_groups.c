@@ -165,7 +165,6 @@ bool groups_note(struct scene *scene, struct report_input *input, const struct r
     struct scene_grouped *tags = &scene->grouped[SCENE_TAGS];
     struct scene_grouped *streams = &scene->grouped[SCENE_STREAMS];
     uint32_t group;
-    /* untaken: a million tags. */
     if (event->tag_number < SCENE_NUMBERS_MAX && tags->of_number[event->tag_number] == 0) {
         if (!group_add(tags, event->tag, strnlen(event->tag, NAME_MAX_BYTES), event->tag_number,
                        &group)) {
@@ -181,16 +180,14 @@ bool groups_note(struct scene *scene, struct report_input *input, const struct r
             return false;
         }
     }
-    /* untaken: a million stacks. */
     bool known = event->stack == 0 || event->stack >= SCENE_NUMBERS_MAX ||
                  scene->grouped[SCENE_SITES].of_number[event->stack] > 0;
     return known || stack_note(scene, input, event->stack);
 }
 
 static uint32_t of_number(const struct scene_grouped *grouped, uint32_t number) {
-    /* untaken: a million tags or stacks, of which those that are more have no group. */
     uint32_t group = number < SCENE_NUMBERS_MAX ? grouped->of_number[number] : 0;
-    return group > 0 ? group - 1 : 0; /* untaken: the same */
+    return group > 0 ? group - 1 : 0;
 }
 
 void groups_find(const struct scene *scene, const struct live_block *block,
@@ -210,7 +207,7 @@ uint32_t groups_site(const struct scene *scene, uint32_t stack) {
 }
 
 uint32_t groups_stack(const struct scene *scene, uint32_t number) {
-    return number < SCENE_NUMBERS_MAX ? scene->stack_of[number] : 0; /* untaken: a million */
+    return number < SCENE_NUMBERS_MAX ? scene->stack_of[number] : 0;
 }
 
 /* ------------------------------------------------------------------- ranking */

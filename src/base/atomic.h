@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * atomic.h: all atomics of the library use these names. So the same source can be built for a model
- * checker, which performs the operations itself: tests/explore. Every call names its memory order:
- * there is no implicit seq_cst.
+ * checker, which performs the operations itself: tests/model_checker. Every call names its memory
+ * order: there is no implicit seq_cst.
  */
 #ifndef VR_ATOMIC_H
 #define VR_ATOMIC_H
@@ -27,7 +27,7 @@ enum vr_order {
     VR_SEQ_CST = memory_order_seq_cst
 };
 
-/* A build for the model checker has its own, from tests/explore/explored_atomic.h. */
+/* A build for the model checker has its own, from tests/model_checker/explored_atomic.h. */
 #ifndef VR_EXPLORE
 
 /* A delay point before each change that other threads depend on; relaxed changes (counters) have

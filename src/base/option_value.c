@@ -201,7 +201,7 @@ bool vr_option_value_read(const vram_option_info *row, const char *choices, cons
     }
     uint64_t value = 0;
     enum read_result read_result = UNREADABLE;
-    switch (row->type) { /* untaken: a row has one of these types */
+    switch (row->type) {
     case VRAM_OPTION_BOOL:
         if (*choices && find_choice(choices, text, &value)) {
             value += VR_OPTION_CHOICE;

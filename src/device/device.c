@@ -254,7 +254,6 @@ vram_status vr_device_end(vram_device *handle) {
     if (!device) {
         return status;
     }
-    /* untaken: another thread closes the device at the same moment */
     status = vr_handle_retire(device->object.handle)
                  ? vr_device_finish(device, vr_deadline_in(device->context->wait_ns))
                  : vr_handle_error(VR_KIND_DEVICE, handle);

@@ -328,7 +328,6 @@ vram_status vram_range_unmap(vram_device *handle, vram_addr addr, uint64_t bytes
     for (vram_addr at = addr; count > 0 && status == VRAM_OK; count--, at += entry.bytes) {
         vr_mutex_lock(&device->lock);
         range = vr_range_at(device, at);
-        /* untaken: another thread destroys the range */
         bool ours = range && claim_entry(range, at, end - at, &entry);
         vr_mutex_unlock(&device->lock);
         status = ours ? unmap_entry(device, range, &entry, false)

@@ -142,7 +142,6 @@ vram_status vram_physical_destroy(vram_physical *handle) {
     status = physical_claim(physical);
     if (status == VRAM_OK) {
         status = physical_release(physical);
-        /* untaken: another thread closes the device */
         if (status == VRAM_OK && vr_handle_retire(physical->object.handle)) {
             vr_handle_unpin(physical->object.handle);
         }

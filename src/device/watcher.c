@@ -80,7 +80,7 @@ static struct vr_watcher *watcher_pin(struct vr_device_object *device, uint64_t 
         struct vr_watcher *watcher = VR_CONTAINER(link, struct vr_watcher, link);
         found = watcher->handle == handle ? watcher : NULL;
     }
-    if (found) {               /* untaken: its owner has ended it since the handle was read */
+    if (found) {
         vr_handle_ref(handle); /* listed: its owner still has its reference */
     }
     vr_mutex_unlock(&device->lock);
@@ -90,9 +90,8 @@ static struct vr_watcher *watcher_pin(struct vr_device_object *device, uint64_t 
 bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_addr addr,
                       uint64_t bytes) {
     struct vr_watcher *watcher = watcher_pin(device, handle);
-    /* untaken: as in watcher_pin */
     bool covers = watcher && watcher->covers(watcher, addr, bytes);
-    if (watcher) { /* untaken: as in watcher_pin */
+    if (watcher) {
         vr_handle_unpin(handle);
     }
     return covers;
@@ -101,9 +100,8 @@ bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_add
 bool vr_device_rests(struct vr_device_object *device, uint64_t handle, enum vr_rest how,
                      vram_addr addr, uint64_t bytes) {
     struct vr_watcher *watcher = watcher_pin(device, handle);
-    /* untaken: as in watcher_pin */
     bool rests = watcher && watcher->rests(watcher, how, addr, bytes);
-    if (watcher) { /* untaken: as in watcher_pin */
+    if (watcher) {
         vr_handle_unpin(handle);
     }
     return rests;

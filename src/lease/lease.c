@@ -221,7 +221,6 @@ static vram_status lease_begin(struct vr_lease *lease) {
     struct vr_device_object *device = lease->device;
     vr_handle_ref(lease->object.handle); /* the thread's */
     vr_mutex_lock(&device->lock);
-    /* untaken: the device's end begins while the lease connects */
     vram_status status =
         device->closing ? vr_fail(VRAM_ERR_SHUTDOWN, "the device is being closed")
                         : vr_os_thread_start(&lease->thread, "vram-lease", vr_lease_run, lease);

@@ -39,7 +39,7 @@ static uint64_t grant_lower(struct vr_lease *lease, uint64_t bytes) {
     }
     vr_lease_grant_set(lease, before - given);
     uint64_t held = vr_lease_held(lease); /* keeps (2) of lease_object.h */
-    if (held > lease->grant) {            /* untaken: an allocation between the two lines above */
+    if (held > lease->grant) {
         uint64_t back = vr_smaller(held - lease->grant, given);
         given -= back;
         vr_lease_grant_set(lease, before - given);

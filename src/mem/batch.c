@@ -336,7 +336,6 @@ static vram_status join_batch(struct vr_batch *batch, struct draft *draft, uint3
     bool ended = batch->ended;
     bool full = draft->buffers.count > UINT32_MAX - batch->buffers.count;
     vram_status status = VRAM_ERR_STALE;
-    /* untaken: 2^32 buffers do not fit into the memory of a test. */
     if (!ended && !full) {
         status = vr_owned_list_reserve(&batch->buffers, draft->buffers.count);
     }
@@ -352,7 +351,6 @@ static vram_status join_batch(struct vr_batch *batch, struct draft *draft, uint3
     if (ended) {
         return vr_fail(VRAM_ERR_STALE, "the batch was destroyed meanwhile");
     }
-    /* untaken: 2^32 buffers do not fit into the memory of a test. */
     return full ? vr_fail(VRAM_ERR_LIMIT, "a batch has at most %u buffers", UINT32_MAX) : status;
 }
 
@@ -410,7 +408,6 @@ static vram_status batch_give(struct vr_batch *batch, uint64_t buffer, uint32_t 
     bool ended = batch->ended;
     bool has = vr_owned_list_find(&batch->buffers, VR_OWNED_BUFFER, buffer);
     bool full = batch->buffers.count >= UINT32_MAX;
-    /* untaken: 2^32 buffers do not fit into the memory of a test. */
     if (!ended && !has && !full) {
         status = vr_owned_list_add(&batch->buffers, &item);
     }
@@ -425,7 +422,6 @@ static vram_status batch_give(struct vr_batch *batch, uint64_t buffer, uint32_t 
     if (status == VRAM_OK) {
         *index = last;
     }
-    /* untaken: 2^32 buffers do not fit into the memory of a test. */
     return full ? vr_fail(VRAM_ERR_LIMIT, "the batch is full") : status;
 }
 

@@ -74,7 +74,7 @@ static void handles_leave(struct vr_share_export *state) {
 }
 
 vram_status vr_export_close(struct vr_share *share) {
-    if (!vr_handle_retire(share->object.handle)) { /* untaken: two threads close it at once */
+    if (!vr_handle_retire(share->object.handle)) {
         return vr_fail(VRAM_ERR_STALE, "the share is being closed already");
     }
     struct vram_error error;

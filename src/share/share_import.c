@@ -238,7 +238,7 @@ static vram_status work_wait(struct vr_device_object *device) {
 
 vram_status vr_opened_close(struct vr_share *share) {
     struct vr_device_object *device = share->opened.device;
-    if (!vr_handle_retire(share->object.handle)) { /* untaken: two threads close it at once */
+    if (!vr_handle_retire(share->object.handle)) {
         return vr_fail(VRAM_ERR_STALE, "the share is being closed already");
     }
     memory_withdraw(share);

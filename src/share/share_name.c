@@ -213,7 +213,7 @@ vram_status vram_share_publish(vram_share *handle, const char *name, uint64_t *v
     status = share->exported
                  ? publish_entered(share, name, version)
                  : vr_fail(VRAM_ERR_INVALID, "only the process that exported a share publishes it");
-    /* It was closed meanwhile. untaken: by another thread, in the last microseconds */
+    /* It was closed meanwhile. */
     if (status == VRAM_OK && vr_handle_was(VR_KIND_SHARE, handle)) {
         (void)vr_name_withdraw(share);
         status = vr_fail(VRAM_ERR_STALE, "the share was closed meanwhile");

@@ -107,7 +107,6 @@ static struct vr_share *export_find(struct vr_share_server *server, uint32_t slo
         (void)vr_fail(VRAM_ERR_BUSY, "user %u may not open it", peer->user);
         return NULL;
     }
-    /* untaken: a thread that closes it has retired the handle, and not yet taken it out */
     if (state->closed || !vr_handle_try_ref(share->object.handle)) {
         (void)vr_fail(VRAM_ERR_STALE, "the export was closed");
         return NULL;
@@ -123,14 +122,13 @@ static void request_open(struct vr_share_server *server, struct vr_connection *c
         export_find(server, (uint32_t)vr_wire_get(payload, 4), payload + 8, &connection->peer);
     connection->share = share;
     vr_mutex_unlock(&vr_share_lock);
-    if (share && vr_export_begin(share)) { /* untaken: its pool ends between the two */
+    if (share && vr_export_begin(share)) {
         answer_opened(connection, share);
         vr_pool_reader_change(share->export_state.pool, connection->peer.process, share->bytes,
                               true);
         connection->noted = true;
         vr_export_end(share);
     } else {
-        /* untaken: as above */
         answer_refusal(connection, share ? VRAM_ERR_STALE : vr_error_get()->status);
     }
 }
@@ -206,7 +204,7 @@ static vram_status descriptors_open(struct vr_connection *connection, int *descr
     if (status != VRAM_OK) {
         return status;
     }
-    if (!vr_export_begin(share)) { /* untaken: its pool ends between two messages */
+    if (!vr_export_begin(share)) {
         return VRAM_ERR_STALE;
     }
     for (uint32_t i = connection->next_descriptor;
@@ -238,7 +236,7 @@ static vram_status descriptors_send(struct vr_connection *connection) {
     for (uint32_t i = 0; i < count; i++) {
         descriptor_give(connection->share, connection->next_descriptor + i, descriptors[i]);
     }
-    if (status == VRAM_OK && sent != sizeof header) { /* untaken: 16 bytes are never cut */
+    if (status == VRAM_OK && sent != sizeof header) {
         return VRAM_ERR_IO;
     }
     connection->next_descriptor += status == VRAM_OK ? count : 0;

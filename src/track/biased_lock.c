@@ -64,7 +64,7 @@ bool vr_biased_lock_try_slow(struct vr_biased_lock *lock, uint64_t self) {
     if (vr_load(&lock->biased, VR_RELAXED) || !vr_cas(&lock->holder, &found, self, VR_ACQUIRE)) {
         return false;
     }
-    if (vr_load(&lock->biased, VR_RELAXED)) { /* untaken: it became the owner's in between */
+    if (vr_load(&lock->biased, VR_RELAXED)) {
         vr_store(&lock->holder, 0, VR_RELEASE);
         return false;
     }

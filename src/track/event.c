@@ -112,7 +112,6 @@ static void send_event(struct vr_event *event) {
         return;
     }
     vr_fetch_add(&receiver.inside, 1, VR_SEQ_CST);
-    /* untaken: nobody receives any more since the caller looked */
     if (is_received(VR_SEQ_CST)) {
         event->time_ns = vr_clock_now();
         vr_error_save(&error);
@@ -139,9 +138,8 @@ void vr_event_tell(struct vr_event *event) {
    threads never end, and are not waited for. */
 static void receiver_clear(void) {
     vr_fetch_and(&vr_events_wanted_by, ~(uint32_t)VR_EVENTS_RECEIVED, VR_SEQ_CST);
-    /* untaken: a call is just inside */
     for (unsigned round = 0; vr_load(&receiver.inside, VR_SEQ_CST) && is_own(); round++) {
-        if (round < 64) { /* untaken: as above */
+        if (round < 64) {
             vr_os_yield();
         } else {
             vr_os_sleep(50000);

@@ -67,7 +67,7 @@ uint64_t vr_frame_name_add(uint64_t key, const char *text) {
     vr_error_save(&error);
     vr_mutex_lock(&lock);
     struct name *name = name_look(key);
-    if (!name) { /* untaken: another thread has added it just now */
+    if (!name) {
         name = name_look(of_text);
         name = name ? name : name_add(of_text, text, bytes);
         name = name ? name_add(key, name->text, 0) : NULL;

@@ -78,14 +78,12 @@ static uint64_t sort_refs(struct report *report) {
     uint64_t groups = 0;
     for (uint64_t i = 0; i < report->ref_count; i++) {
         struct vr_live_ref *ref = &report->refs[i];
-        /* untaken: freed since it was gathered */
         ref->key = vr_live_look(report->tracks, ref, &view) ? key_of(&view) : 0;
     }
     if (report->ref_count) {
         qsort(report->refs, report->ref_count, sizeof *report->refs, by_key);
     }
     for (uint64_t i = 0; i < report->ref_count; i++) {
-        /* untaken: as above */
         groups += report->refs[i].key && (i == 0 || report->refs[i].key != report->refs[i - 1].key);
     }
     return groups;
@@ -111,7 +109,6 @@ static bool make_groups(struct report *report) {
     }
     for (uint64_t i = 0, key = 0; i < report->ref_count; i++) {
         struct vr_track_view view;
-        /* untaken: as above */
         if (!report->refs[i].key || !vr_live_look(report->tracks, &report->refs[i], &view)) {
             continue;
         }
@@ -141,7 +138,7 @@ static const char *plural_of(uint64_t count) {
 
 static void block_text(struct report *report, const struct vr_live_ref *ref) {
     struct vr_track_view view;
-    if (!vr_live_look(report->tracks, ref, &view)) { /* untaken: freed while the report is made */
+    if (!vr_live_look(report->tracks, ref, &view)) {
         return;
     }
     uint64_t age = report->now_ns > view.time_ns ? report->now_ns - view.time_ns : 0;
@@ -207,7 +204,7 @@ static vram_status write_text(struct report *report) {
 
 static void block_json(struct report *report, struct vr_json *json, const struct vr_live_ref *ref) {
     struct vr_track_view view;
-    if (!vr_live_look(report->tracks, ref, &view)) { /* untaken: freed while the report is made */
+    if (!vr_live_look(report->tracks, ref, &view)) {
         return;
     }
     const struct vr_track_config *about = vr_live_about(report->tracks, ref);

@@ -82,7 +82,7 @@ static struct stack *stack_find_or_add(uint32_t bin, const uint64_t *frames, uin
     vr_error_save(&error);
     vr_mutex_lock(&lock);
     struct stack *stack = stack_find(bin, frames, depth);
-    if (!stack) { /* untaken: another thread has added it just now */
+    if (!stack) {
         stack = stack_add(bin, frames, depth);
     }
     vr_mutex_unlock(&lock);

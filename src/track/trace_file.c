@@ -261,7 +261,7 @@ void vr_trace_file_lose(struct vr_trace_file *file, uint64_t events) {
         stored = sum;
         word_store(file->header + VR_TRACE_AT_LOST_NOW, stored);
         sum = vr_load(&file->lost, VR_SEQ_CST);
-    } while (sum != stored); /* untaken: another thread lost some in between */
+    } while (sum != stored);
 }
 
 /* ---------------------------------------------------------- opening, closing */

@@ -24,7 +24,6 @@ static struct vr_trace_shard *shard_make(struct vr_trace_shards *shards, uint32_
         return NULL;
     }
     shard->number = number;
-    /* untaken: two threads of one number make it at once */
     if (!vr_cas(&shards->all[number], &found, shard, VR_ACQ_REL)) {
         vr_mem_free(shard);
         return found;
@@ -58,7 +57,7 @@ static struct vr_trace_shard *shard_of_thread(struct vr_trace_shards *shards) {
 
 struct vr_trace_shard *vr_trace_shard_take(struct vr_trace_shards *shards) {
     struct vr_trace_shard *shard = shard_of_thread(shards);
-    if (!vr_biased_lock_take(&shard->lock)) { /* untaken: a signal handler inside an event */
+    if (!vr_biased_lock_take(&shard->lock)) {
         vr_fetch_add(&shards->tossed, 1, VR_RELAXED);
         return NULL;
     }

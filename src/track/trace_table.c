@@ -28,7 +28,6 @@ static uint32_t *place_of(const struct vr_trace_table *table, uint64_t hash, uin
             return &table->slots[at];
         }
         const struct vr_trace_entry *entry = &table->entries[number - 1];
-        /* untaken: two keys with the same 64 bits of hash */
         if (entry->hash == hash && entry->kind == kind && entry->key_bytes == key_bytes &&
             memcmp(table->bytes + entry->key, key, key_bytes) == 0) {
             return &table->slots[at];

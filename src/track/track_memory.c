@@ -36,7 +36,7 @@ static bool chunk_table_grow(struct vr_track *track) {
     uint32_t capacity = track->chunk_capacity ? 2 * track->chunk_capacity : 8;
     struct vr_track_chunk **old = track->chunks;
     struct vr_track_chunk **table = vr_mem_alloc(capacity, sizeof *table, vr_operation());
-    if (!table || !vr_track_enter(track)) { /* untaken: record_take_slow was inside before */
+    if (!table || !vr_track_enter(track)) {
         vr_mem_free(table);
         return false;
     }
@@ -54,7 +54,7 @@ static bool chunk_table_grow(struct vr_track *track) {
 static bool chunk_add(struct vr_track *track) {
     struct vr_track_chunk *chunk =
         chunk_table_grow(track) ? vr_mem_alloc(1, sizeof *chunk, vr_operation()) : NULL;
-    if (!chunk || !vr_track_enter(track)) { /* untaken: as above */
+    if (!chunk || !vr_track_enter(track)) {
         vr_mem_free(chunk);
         return false;
     }
@@ -75,7 +75,7 @@ static bool replace_sites(struct vr_track *track, uint32_t wanted) {
     if (!vr_sites_make(&made, wanted)) {
         return false;
     }
-    if (!vr_track_enter(track)) { /* untaken: as above */
+    if (!vr_track_enter(track)) {
         vr_sites_free(&made);
         return false;
     }
@@ -130,7 +130,6 @@ static void label_attach(struct vr_track *track, uint32_t number,
     struct vr_label **labels = label && !chunk->labels
                                    ? vr_mem_alloc(VR_TRACK_CHUNK, sizeof *labels, vr_operation())
                                    : NULL;
-    /* untaken: a handler that cannot enter has no record to label */
     if (!label || (!chunk->labels && !labels) || !vr_track_enter(track)) {
         vr_mem_free(label);
         vr_mem_free(labels);

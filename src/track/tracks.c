@@ -20,7 +20,7 @@ bool vr_tracks_find(const struct vr_tracks_filter *filter, struct vr_tracks *tra
         }
         uint32_t count = vr_tracks_collect(filter, tracks->all, capacity);
         tracks->count = count < capacity ? count : capacity;
-        if (count <= capacity) { /* untaken: tracks were added meanwhile */
+        if (count <= capacity) {
             return true;
         }
         vr_tracks_let_go(tracks);
@@ -105,7 +105,6 @@ bool vr_live_look(const struct vr_tracks *tracks, const struct vr_live_ref *ref,
         *view = tracks->foreign[ref->number];
         return true;
     }
-    /* untaken: freed, or another block's by now */
     return vr_track_look(tracks->all[ref->track], ref->number, view) && view->id == ref->id;
 }
 

@@ -205,7 +205,6 @@ vram_status vr_async_of_point(vram_point point, const char *operation, vram_asyn
     }
     vr_error_restore(&kept); /* if the driver cannot answer now, it is asked through the handle */
     status = vr_enter(VR_KIND_QUEUE, point.queue, &queue);
-    /* untaken: another thread ends the queue meanwhile */
     if (status == VRAM_ERR_STALE) { /* ended since: its points have passed */
         vr_error_restore(&kept);
         *async = (vram_async){{(uint64_t)(uintptr_t)point.queue, point.value, 0, 0}};

@@ -80,7 +80,7 @@ static vram_status find_free(struct vr_feed *feed, struct vr_feed_slot **found, 
     }
     if (status == VRAM_OK) {
         *found = claim_slot(feed, VR_FEED_IDLE);
-        status = *found ? VRAM_OK : VRAM_ERR_NOT_READY; /* untaken: another thread was faster */
+        status = *found ? VRAM_OK : VRAM_ERR_NOT_READY;
     }
     return status;
 }

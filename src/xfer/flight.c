@@ -315,7 +315,6 @@ vram_queue *vr_flight_queue(struct vr_device_object *device) {
     uint64_t found = vr_load(&flight->bridge, VR_ACQUIRE);
     if (!found &&
         vr_queue_make((vram_device *)(uintptr_t)device->object.handle, NULL, &made) == VRAM_OK) {
-        /* untaken: another thread has made one meanwhile */
         if (vr_cas(&flight->bridge, &found, (uint64_t)(uintptr_t)made, VR_ACQ_REL)) {
             found = (uint64_t)(uintptr_t)made;
         } else {

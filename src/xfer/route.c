@@ -36,12 +36,11 @@ static vram_status host_side(const void *pointer, uint64_t bytes, struct route_s
         return VRAM_OK;
     }
     struct vr_device_object *owner = vr_handle_pin(VR_KIND_DEVICE, (void *)(uintptr_t)place.device);
-    /* untaken: another thread closes the device meanwhile */
     bool reached = owner && (is_host_kind(place.kind) || place.kind == VRAM_MEMORY_MANAGED ||
                              (owner->base.info.caps & VRAM_CAP_HOST_ACCESS));
     bool good = reached && vr_inside(addr, bytes, place.base, place.bytes) &&
                 vr_address_info_covers(owner, &place, addr, bytes);
-    if (owner) { /* untaken: as above */
+    if (owner) {
         vr_leave(owner);
     }
     if (!good) {

@@ -343,7 +343,6 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
 /* Runs on any thread that runs out of memory, even while the device closes: keeps (5). */
 static uint64_t trim_on_pressure(struct vr_watcher *watcher) {
     struct vr_staging *staging = VR_CONTAINER(watcher, struct vr_staging, watcher);
-    /* untaken: another thread closes the device meanwhile */
     if (!vr_entry_enter(&staging->calls)) {
         return 0;
     }
@@ -455,9 +454,8 @@ vram_status vr_staging_enter(struct vr_device_object *device, struct vr_staging 
         }
         staging = list_staging(device, fresh);
     }
-    /* untaken: another thread closes the device meanwhile */
     if (!staging || !vr_entry_enter(&staging->calls)) {
-        if (staging) { /* untaken: as above */
+        if (staging) {
             vr_handle_unpin(staging->object.handle);
         }
         return vr_fail(VRAM_ERR_SHUTDOWN, "the device is being closed");

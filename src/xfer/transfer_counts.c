@@ -152,7 +152,6 @@ static uint32_t bucket_of(uint64_t ns) {
 
 static void note_latency(struct cell *cell, uint64_t ns) {
     uint64_t least = vr_load(&cell->min_latency_ns, VR_RELAXED);
-    /* untaken: another thread changes the word meanwhile */
     while ((least == 0 || ns + 1 < least) &&
            !vr_cas_weak(&cell->min_latency_ns, &least, ns + 1, VR_RELAXED)) {
     }

@@ -112,7 +112,7 @@ static vram_status host_alloc_aligned(struct vr_cuda_device *cuda, uint64_t byte
         uint64_t rounded;
         vr_cuda_warn(cuda->api, VR_CU_CALL_cuMemFreeHost, cuda->api->cuMemFreeHost(*memory));
         *memory = NULL;
-        if (vr_round_up(bytes, PINNED_GRANULE, &rounded)) { /* untaken: `bytes` were there */
+        if (vr_round_up(bytes, PINNED_GRANULE, &rounded)) {
             status = host_alloc(cuda, rounded, memory);
         }
     }

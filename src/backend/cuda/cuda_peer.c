@@ -64,7 +64,7 @@ static vram_status mappings_grow(struct vr_cuda_peers *peers) {
             return VRAM_ERR_HOST_MEMORY;
         }
         vr_mutex_lock(&peers->lock);
-        if (peers->mapping_capacity == room) { /* untaken: another thread was faster */
+        if (peers->mapping_capacity == room) {
             old = peers->mappings;
             if (old) {
                 memcpy(made, old, peers->mapping_count * sizeof *made);
@@ -87,7 +87,6 @@ vram_status vr_cuda_mapping_add(struct vr_cuda_device *device, vram_addr addr, u
         }
         vr_mutex_lock(&peers->lock);
         size_t at = mapping_find(peers, addr);
-        /* untaken: another thread took the space */
         if (peers->mapping_count < peers->mapping_capacity) {
             memmove(&peers->mappings[at + 1], &peers->mappings[at],
                     (peers->mapping_count - at) * sizeof *peers->mappings);
@@ -157,7 +156,6 @@ size_t vr_cuda_readers(struct vr_cuda_device *device,
 }
 
 void vr_cuda_peers_init(struct vr_cuda_device *device, bool possible) {
-    /* untaken: a machine with more devices than that */
     device->peers.possible = possible && device->ordinal < VR_CUDA_PEERS_MAX;
     vr_mutex_init(&device->peers.lock, VR_RANK_BACKEND);
 }

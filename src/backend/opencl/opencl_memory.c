@@ -303,7 +303,7 @@ static vram_status source_take(struct vr_opencl_device *device, const struct mem
         return status;
     }
     source_drop(device, source, record);
-    if (!vr_add(bytes, align, &more)) { /* untaken: `bytes` alone were just allocated */
+    if (!vr_add(bytes, align, &more)) {
         return vr_error_set(VRAM_ERR_OVERFLOW, "opencl", source->operation, 0,
                             "%llu bytes cannot be aligned", (unsigned long long)bytes);
     }
@@ -423,7 +423,6 @@ vram_status vr_opencl_native(struct vr_device *device, vram_addr addr, uint64_t 
     bool ours = record && vr_load(&record->device, VR_ACQUIRE) == device->impl;
     struct vr_cl_memory *handle = ours ? vr_load(&record->buffer, VR_ACQUIRE) : NULL;
     uint64_t all = ours ? vr_load(&record->bytes, VR_ACQUIRE) : 0;
-    /* untaken: another thread frees it between the two */
     if (!handle || vr_opencl_buffer_at(addr, &again) != record || again != offset) {
         return vr_error_set(VRAM_ERR_INVALID, "opencl", "native", 0,
                             "no buffer of this device is at 0x%llx", (unsigned long long)addr);

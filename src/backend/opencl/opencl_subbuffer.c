@@ -121,12 +121,10 @@ static struct subbuffer *subbuffer_find(vram_addr addr, uint64_t *bytes,
             return NULL;
         }
         uint64_t before = vr_load(&subbuffer->sequence, VR_ACQUIRE);
-        /* untaken: another thread ends the record after it was found in the table */
         if (subbuffer != &tombstone && before % 2 == 0 &&
             vr_load(&subbuffer->addr, VR_ACQUIRE) == addr) {
             *bytes = vr_load(&subbuffer->bytes, VR_ACQUIRE);
             *handle = vr_load(&subbuffer->handle, VR_ACQUIRE);
-            /* untaken: another thread ends the record while it is read */
             return vr_load(&subbuffer->sequence, VR_ACQUIRE) == before ? subbuffer : NULL;
         }
     }

@@ -34,7 +34,6 @@ bool vr_sim_span_at(struct vr_sim *sim, uint64_t addr, uint64_t bytes, struct vr
 /* Finds the same blocks when work is submitted and when it ends, by rule (3) of sim_backend.h. */
 void vr_sim_busy_add(struct vr_sim *sim, uint64_t addr, uint64_t bytes, int change) {
     struct vr_sim_span span;
-    /* untaken: the range was checked when the work was submitted */
     for (; bytes && vr_sim_span_at(sim, addr, bytes, &span); bytes -= span.bytes) {
         span.block->busy += (uint32_t)change;
         addr += span.bytes;
@@ -110,7 +109,6 @@ vram_status vr_sim_write(struct vr_sim *sim, uint64_t addr, const void *from, ui
     struct vr_sim_span span;
     vram_status status = VRAM_OK;
     const char *at = from;
-    /* untaken: as above */
     while (bytes && status == VRAM_OK && vr_sim_span_at(sim, addr, bytes, &span)) {
         status = span_write(sim, &span, at);
         addr += span.bytes;
@@ -124,7 +122,6 @@ vram_status vr_sim_read(struct vr_sim *sim, void *to, uint64_t addr, uint64_t by
     struct vr_sim_span span;
     vram_status status = VRAM_OK;
     char *at = to;
-    /* untaken: as above */
     while (bytes && status == VRAM_OK && vr_sim_span_at(sim, addr, bytes, &span)) {
         status = span_read(&span, at);
         addr += span.bytes;
@@ -139,7 +136,6 @@ vram_status vr_sim_read(struct vr_sim *sim, void *to, uint64_t addr, uint64_t by
 vram_status vr_sim_copy(struct vr_sim *sim, uint64_t to, uint64_t from, uint64_t bytes) {
     struct vr_sim_span target, source;
     vram_status status = VRAM_OK;
-    /* untaken: as above */
     while (bytes && status == VRAM_OK && vr_sim_span_at(sim, to, bytes, &target) &&
            vr_sim_span_at(sim, from, target.bytes, &source)) {
         uint64_t some = source.bytes;
@@ -178,7 +174,7 @@ vram_status vr_sim_fill(struct vr_sim *sim, uint64_t to, uint32_t pattern, uint3
     bool zero = pattern << 8 * (4 - pattern_bytes) == 0;
     pattern_repeat(sim, pattern, pattern_bytes, bytes < VR_SIM_BOUNCE ? bytes : VR_SIM_BOUNCE);
     /* Sizes of blocks and bounce buffer are multiples of 4, so every span begins with the
-       pattern. untaken: as above */
+       pattern. */
     while (bytes && status == VRAM_OK && vr_sim_span_at(sim, to, bytes, &span)) {
         if (!zero || !span_is_blank(&span)) {
             span.bytes = span.bytes < VR_SIM_BOUNCE ? span.bytes : VR_SIM_BOUNCE;

@@ -171,7 +171,6 @@ static vram_status memory_allocate_best(struct vr_vulkan_device *device,
     uint32_t types[VR_VK_MEMORY_TYPES], count;
     uint64_t bytes;
     count = types_order(&device->physical->memory, needs->types, use, types);
-    /* untaken: so many bytes were allocated without `extra` */
     if (!count || !vr_add(needs->bytes, extra, &bytes)) {
         return vr_vulkan_bad_result("vkGetBufferMemoryRequirements", needs->types);
     }
@@ -363,7 +362,6 @@ vram_status vr_vulkan_find(const struct vr_vulkan_device *device, vram_addr addr
                                            .offset = offset,
                                            .bytes = vr_load(&memory->bytes, VR_ACQUIRE),
                                            .address = address ? address + offset : 0};
-        /* untaken: another thread frees it between the two */
         if (vr_window_find(addr, &again) == memory && again == offset) {
             *location = found;
             return VRAM_OK;

@@ -264,7 +264,7 @@ vram_status vr_vulkan_word_thread_start(struct vr_vulkan_device *device,
     word_thread->timeline = timeline;
     vr_list_init(&word_thread->writes);
     vram_status status = vr_cond_init(&word_thread->wake);
-    if (status != VRAM_OK) { /* untaken: glibc needs no memory for one */
+    if (status != VRAM_OK) {
         vr_mem_free(word_thread);
         return status;
     }

@@ -48,7 +48,7 @@ static void bus_error_pass(int number, siginfo_t *info, void *context) {
         before.sa_handler(number);
     } else {
         (void)sigaction(number, &before, NULL);
-        /* Sent, not caused by an access. untaken: an access ends the process here, uncounted */
+        /* Sent, not caused by an access. */
         if (info->si_code <= 0) {
             (void)pthread_kill(pthread_self(), number);
         }

@@ -72,7 +72,6 @@ static const char *answer_text(const char *answer, const char *buffer) {
 }
 
 static const char *answer_number(int answer, const char *buffer) {
-    /* untaken: strerror_r of other C libraries */
     return answer == 0 ? buffer : "unknown error";
 }
 

@@ -55,7 +55,7 @@ static void at_prepare(void) {
             }
         }
         pthread_mutex_lock(&rows_lock);
-        if (count == rows_count) { /* untaken: the library's first use adds one just now */
+        if (count == rows_count) {
             return;
         }
         pthread_mutex_unlock(&rows_lock);

@@ -82,7 +82,6 @@ static const Elf64_Phdr *index_of(const struct dl_phdr_info *module) {
 /* The loader keeps the module loaded while this runs. */
 static int module_look(struct dl_phdr_info *module, size_t bytes, void *user) {
     struct search *search = user;
-    /* untaken: C libraries before 2.4 have a shorter struct */
     search->unloads =
         bytes >= offsetof(struct dl_phdr_info, dlpi_tls_modid) ? module->dlpi_subs : 0;
     if (!search->address) {
@@ -164,7 +163,6 @@ struct walk {
 
 /* Whether it is a word of the stack, from the frame up; keeps (2). */
 static inline bool is_word(const struct walk *walk, uintptr_t place) {
-    /* untaken: bounds against rules of a damaged module */
     return place >= walk->frame.sp && place < walk->high && place % sizeof place == 0;
 }
 
@@ -175,14 +173,13 @@ READS_STACK static inline bool frame_step(struct walk *walk, struct vr_frame_rul
     uintptr_t base = rule.from_fp ? frame->fp : frame->sp;
     uintptr_t cfa = base + (uintptr_t)(rule.cfa * word);
     if (rule.cfa_stored) {
-        if (!is_word(walk, cfa)) { /* untaken: as in is_word */
+        if (!is_word(walk, cfa)) {
             return false;
         }
         cfa = *(const uintptr_t *)cfa;
     }
     uintptr_t ret = (rule.return_based ? base : cfa) + (uintptr_t)(rule.ret * word);
     uintptr_t fp = (rule.fp_based ? base : cfa) + (uintptr_t)(rule.fp * word);
-    /* untaken: as in is_word */
     if (cfa <= frame->sp || cfa > walk->high || !is_word(walk, ret) ||
         !(rule.fp_same || is_word(walk, fp))) {
         return false;

@@ -79,7 +79,6 @@ const char *vr_os_environment(const char *name) {
 }
 
 char **vr_os_environment_all(void) {
-    /* untaken: the loader starts a setuid program without the tests' environment */
     return getauxval(AT_SECURE) ? NULL : environ;
 }
 
@@ -92,7 +91,7 @@ vr_atomic_u64 *vr_os_fork_word(void) {
         return NULL;
     }
     /* Some emulators accept any advice and ignore it: one that accepts invalid advice is not
-       trusted with MADV_WIPEONFORK. untaken: emulators */
+       trusted with MADV_WIPEONFORK. */
     if (madvise(page, bytes, -1) == 0 || madvise(page, bytes, MADV_WIPEONFORK) != 0) {
         (void)munmap(page, bytes);
         return NULL;
@@ -168,7 +167,6 @@ static bool coarse_is_coarse(void) {
     uint32_t answer = vr_load(&known, VR_RELAXED);
     if (__builtin_expect(!answer, 0)) {
         struct timespec step = {0};
-        /* untaken: the clock is coarse on Linux itself */
         answer =
             clock_getres(CLOCK_MONOTONIC_COARSE, &step) == 0 && !step.tv_sec && step.tv_nsec < 1000
                 ? 1
@@ -180,7 +178,7 @@ static bool coarse_is_coarse(void) {
 
 uint64_t vr_os_now_coarse(void) {
     struct timespec now;
-    if (!coarse_is_coarse()) { /* untaken: as above */
+    if (!coarse_is_coarse()) {
         return vr_os_now_recent();
     }
     if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0) {

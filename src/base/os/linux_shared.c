@@ -72,7 +72,7 @@ int vr_os_socket_mode(const char *path, uint32_t mode) {
     if (fd < 0) {
         return errno;
     }
-    if (fstat(fd, &about) != 0) { /* untaken: the descriptor is open */
+    if (fstat(fd, &about) != 0) {
         error = errno;
     } else if (!S_ISSOCK(about.st_mode) || about.st_uid != geteuid()) {
         error = ENOTSOCK;

@@ -58,7 +58,7 @@ bool vr_os_module_keep(const void *address, struct vr_module *module) {
     }
     /* The program itself has no path there, and stays. */
     if (*search.path && !dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) {
-        return false; /* untaken: unloaded just now */
+        return false;
     }
     if (!*search.path) { /* what it was started as may be anything, and programs change it */
         ssize_t length = readlink("/proc/self/exe", search.path, sizeof search.path - 1);

@@ -38,12 +38,11 @@ static bool kernel_trusts_it(void) {
 static bool is_shared(void) {
     unsigned most, a, b, c, rate, order;
     __cpuid(0x80000000, most, b, c, a); /* __get_cpuid of clang 14 takes it for an int */
-    if (most < 0x80000007) { /* untaken: every processor of the last fifteen years has both */
+    if (most < 0x80000007) {
         return false;
     }
     __cpuid(0x80000007, a, b, c, rate);
     __cpuid(0x80000001, a, b, c, order);
-    /* untaken: as above */
     return (rate >> 8 & 1) && (order >> 27 & 1) && kernel_trusts_it();
 }
 #elif defined(__aarch64__)

@@ -123,7 +123,6 @@ static inline struct vr_block *table_find(struct vr_block_table *table, vram_add
     if (!slots) {
         return NULL;
     }
-    /* untaken: a table is never full */
     for (uint64_t at = addr_hash(addr), left = slots->mask + 1; left > 0; at++, left--) {
         struct vr_block *found = vr_load(&slots->entries[at & slots->mask], VR_ACQUIRE);
         if (!found) {

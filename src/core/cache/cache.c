@@ -127,7 +127,7 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
 void vr_cache_drop(struct vr_cache *cache) {
     struct vr_thread_state *thread = cache->thread;
     assert(thread->cache_count > 0 && vr_cache_bytes(cache) == 0 && cache->large_bytes == 0);
-    for (uint32_t i = 0; i <= thread->cache_mask; i++) { /* untaken: the cache is in its table */
+    for (uint32_t i = 0; i <= thread->cache_mask; i++) {
         if (thread->caches[i] == cache) {
             thread->caches[i] = NULL;
             /* Entries behind it may have been displaced by it: rehash the run. */
@@ -294,7 +294,6 @@ void vr_cache_thin(struct vr_cache *cache, uint32_t at, uint32_t count, struct v
 bool vr_pool_large_take(struct vr_pool *pool, uint64_t bytes) {
     uint64_t left = vr_load(&pool->large_left, VR_RELAXED);
     while ((int64_t)left >= (int64_t)bytes) { /* may be below 0 after limits were lowered */
-        /* untaken: another thread came first */
         if (vr_cas_weak(&pool->large_left, &left, left - bytes, VR_RELAXED)) {
             return true;
         }

@@ -150,7 +150,6 @@ static inline int64_t vr_cache_live(const struct vr_cache *cache) {
 /* Whether a bin for `bytes` may keep the block: this thread owns it, and it has no tag any more
    (block.h (1), (6)). For asserts. */
 static inline bool vr_cache_may_keep(const struct vr_block *block, uint64_t bytes) {
-    /* untaken: asserts hold */
     return vr_block_is_cached(block) && vr_load(&block->bytes, VR_RELAXED) == bytes &&
            !(block->home.handle & VR_HOME_TAGGED);
 }

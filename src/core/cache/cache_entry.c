@@ -25,7 +25,6 @@ static bool make_cache(struct vr_thread_state *thread, struct vr_pool *pool,
         (void)vr_limit_caches_add(pool, false);
         return false;
     }
-    /* untaken: the queue ends at this moment */
     if ((queue && !vr_queue_is_open(queue)) || vr_load(&pool->uncached, VR_RELAXED)) {
         /* The queue has ended meanwhile, or the pool is falling asleep: see vr_uncached. The thread
            that drops the caches may have done so before this one was created. */

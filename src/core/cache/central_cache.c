@@ -104,7 +104,6 @@ bool vr_central_has_room(const struct vr_central_cache *central, struct vr_queue
 
 /* For asserts: no owner but the caller (block.h (1)), and free to move (sleep.h (2), (5)). */
 __attribute__((unused)) static bool may_keep(const struct vr_block *block, uint64_t bytes) {
-    /* untaken: asserts hold */
     return vr_block_is_cached(block) && vr_load(&block->bytes, VR_RELAXED) == bytes &&
            !vr_load(&block->held, VR_RELAXED) && !vr_block_stays(block);
 }

@@ -36,7 +36,6 @@ static vram_status finish_next(struct vr_pool *pool, struct vr_queue_id *last, u
         if (queue_state) {
             stamp = (struct vr_queue_stamp){queue_state->id, queue_state->stamped};
         }
-        /* untaken: a free on the queue meanwhile */
         bool done = !queue_state ||
                     (vr_queue_id_same(stamp.queue, waited.queue) && stamp.value == waited.value);
         if (done && queue_state) {
@@ -148,7 +147,7 @@ static bool join_point(struct vr_queue_object *queue, vram_point point) {
 
 static bool has_ended(struct vr_queue_id id) {
     struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, vr_queue_id_handle(id));
-    bool ended = !queue || vr_load(&queue->finished, VR_ACQUIRE); /* untaken: it ends just now */
+    bool ended = !queue || vr_load(&queue->finished, VR_ACQUIRE);
     if (queue) {
         vr_leave(queue);
     }

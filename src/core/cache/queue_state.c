@@ -51,7 +51,6 @@ struct vr_queue_state *vr_queue_state_take(struct vr_queue_states *queue_states,
 
 struct vr_queue_state *vr_queue_state_numbered(struct vr_queue_states *queue_states,
                                                struct vr_queue_state_id number) {
-    /* untaken: the stamps of a queue state that ends are forgotten first */
     for (int i = 0; i < VR_QUEUE_STATE_BUCKETS; i++) {
         for (struct vr_queue_state *queue_state = queue_states->buckets[i]; queue_state;
              queue_state = queue_state->next) {

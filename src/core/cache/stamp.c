@@ -32,7 +32,6 @@ struct vr_queue_stamp vr_pool_stamp_from_space(struct vr_pool *pool, struct vr_s
     if (stamp.queue && pool->flags & VRAM_POOL_DETERMINISTIC) {
         struct vr_queue_state *queue_state =
             vr_queue_state_numbered(&pool->queue_states, (struct vr_queue_state_id){stamp.queue});
-        /* untaken: the stamps of a queue state that ends are forgotten first */
         queue = queue_state ? queue_state->id : VR_NO_QUEUE;
     }
     return (struct vr_queue_stamp){queue, stamp.value};
@@ -79,11 +78,11 @@ vram_status vr_pool_await(struct vr_queue_stamp stamp, uint64_t timeout) {
     VR_OPERATION("vram_alloc");
     void *entered;
     vram_status status = vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), &entered);
-    if (status != VRAM_OK) { /* untaken: the queue ends at this moment, as below */
-        return status == VRAM_ERR_STALE ? VRAM_OK : status; /* untaken: see above */
+    if (status != VRAM_OK) {
+        return status == VRAM_ERR_STALE ? VRAM_OK : status;
     }
     struct vr_queue_object *queue = entered;
-    if (!vr_load(&queue->finished, VR_ACQUIRE)) { /* untaken: see above */
+    if (!vr_load(&queue->finished, VR_ACQUIRE)) {
         status = stamp.value <= vr_load(&queue->issued, VR_RELAXED)
                      ? vr_queue_wait_value(queue, stamp.value, timeout)
                      : VRAM_ERR_NOT_READY;

@@ -41,7 +41,7 @@ static void (*on_end)(struct vr_thread_state *thread); /* under the list's lock 
 static void thread_ended(void *memory) {
     struct vr_thread_state *thread = memory;
     vr_mutex_lock(&list_lock); /* a pool that is destroyed meanwhile waits here */
-    if (on_end) {              /* untaken: who makes states of threads has set it */
+    if (on_end) {
         on_end(thread);
     }
     vr_link_remove(&thread->link);
@@ -81,11 +81,11 @@ static void threads_init(void) {
 
 struct vr_thread_state *vr_thread_get(void) {
     struct vr_thread_state *thread = vr_thread_current;
-    if (thread && thread->listed) { /* untaken: in a forked child, whose counts are lost */
+    if (thread && thread->listed) {
         return thread;
     }
     vr_once(&once, threads_init);
-    if (thread) { /* wiped; untaken: in a forked child, whose counts are lost */
+    if (thread) { /* wiped; */
         list_enter();
         vr_mutex_unlock(&list_lock);
         return thread;

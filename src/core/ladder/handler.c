@@ -24,7 +24,6 @@ static unsigned status_index(vram_status status) {
 #undef PLACE
     };
     unsigned index = VR_STATUS_COUNT - 1;
-    /* untaken: the table has every status */
     while (index > 0 && statuses[index] != status) {
         index--;
     }

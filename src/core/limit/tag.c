@@ -162,7 +162,6 @@ static bool tag_add(struct vr_tag *tag, uint64_t bytes, uint64_t *before) {
     }
     *before = vr_load(&tag->used, VR_RELAXED);
     while (bytes <= hard && *before <= hard - bytes) {
-        /* untaken: another thread changes the word meanwhile */
         if (vr_cas_weak(&tag->used, before, *before + bytes, VR_RELAXED)) {
             return true;
         }

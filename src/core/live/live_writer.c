@@ -389,12 +389,12 @@ static vram_status context_add(struct vr_context *context) {
     entry->watcher.handle = context->object.handle;
     vr_mutex_lock(&context->lock);
     bool closing = context->closing;
-    if (!closing) { /* untaken: another thread destroys the context meanwhile */
+    if (!closing) {
         vr_list_append(&context->watchers, &entry->watcher.link);
         vr_list_append(&live.contexts, &entry->link);
     }
     vr_mutex_unlock(&context->lock);
-    if (closing) { /* untaken: as above */
+    if (closing) {
         vr_mem_free(entry);
     }
     return VRAM_OK;

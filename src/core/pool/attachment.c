@@ -125,7 +125,7 @@ vram_status vram_attachment_end(vram_attachment *handle) {
 static bool pool_handle_at(uint64_t number, vram_addr addr, vram_addr *base, uint64_t *bytes) {
     struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, (void *)(uintptr_t)number);
     const struct vr_piece *piece = NULL;
-    if (!pool) { /* untaken: another thread destroys the pool meanwhile */
+    if (!pool) {
         return false;
     }
     vr_mutex_lock(&pool->lock);

@@ -200,7 +200,6 @@ COLD vram_status free_notified(struct vr_cache *cache, struct vr_block *block, u
     }
     bool lives = vr_handle_try_ref(handle);
     vr_thread_leave(thread);
-    /* untaken: the pool ends meanwhile, in another thread */
     if (!lives) { /* the ending pool takes the block with it */
         return VRAM_OK;
     }
@@ -324,7 +323,7 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
     uint64_t handle = cache->pool_handle;
     bool lives = vr_handle_try_ref(handle);
     vr_thread_leave(cache->thread);
-    if (lives) { /* untaken: the pool ends meanwhile, in another thread */
+    if (lives) {
         vr_pool_return(pool, queue, blocks, count);
         vr_limit_trim_cached(pool);
         vr_handle_unpin(handle);

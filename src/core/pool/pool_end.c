@@ -137,11 +137,10 @@ static bool is_busy(struct vr_pool *pool) {
 vram_status vr_pool_child_add(struct vr_pool *pool, struct vr_pool_child *child) {
     vr_mutex_lock(&pool->lock);
     bool ended = pool->childless;
-    if (!ended) { /* untaken: another thread destroys the pool meanwhile */
+    if (!ended) {
         vr_list_append(&pool->children, &child->link);
     }
     vr_mutex_unlock(&pool->lock);
-    /* untaken: as above */
     return ended ? vr_fail(VRAM_ERR_STALE, "the pool was destroyed") : VRAM_OK;
 }
 
@@ -155,7 +154,7 @@ vram_status vr_pool_child_publish(struct vr_pool *pool, enum vr_kind kind, struc
     }
     uint64_t number = child->handle = object->handle;
     status = vr_pool_child_add(pool, child);
-    if (status != VRAM_OK) { /* untaken: as in vr_pool_child_add */
+    if (status != VRAM_OK) {
         vr_handle_retire(number);
         vr_handle_unpin(number);
         return status;
@@ -184,7 +183,6 @@ static struct vr_pool_child *next_child(struct vr_pool *pool) {
     while (!child && (link = vr_list_first(&pool->children))) {
         vr_link_remove(link);
         child = VR_CONTAINER(link, struct vr_pool_child, link);
-        /* untaken: another thread ends the child meanwhile */
         child = vr_handle_try_ref(child->handle) ? child : NULL;
     }
     vr_mutex_unlock(&pool->lock);
@@ -318,7 +316,6 @@ vram_status vr_pool_end(struct vr_pool *pool) {
     VR_OPERATION("vram_pool_destroy");
     struct vram_error error;
     (void)vr_guard_release(pool); /* while its memory can still be read */
-    /* untaken: another thread destroys the pool meanwhile */
     if (!vr_handle_retire(pool->object.handle)) {
         return vr_fail(VRAM_ERR_STALE, "the pool is already being destroyed");
     }

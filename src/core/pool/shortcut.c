@@ -41,7 +41,7 @@ __attribute__((noinline)) static void cache_leave_busy(struct vr_cache *cache, b
     struct vr_queue_id queue = cache->queue;
     bool lives = vr_handle_try_ref(handle); /* otherwise the pool is ending */
     vr_thread_leave(cache->thread);
-    if (!lives) { /* untaken: the pool ends meanwhile, in another thread */
+    if (!lives) {
         return;
     }
     if (marks) {

@@ -152,7 +152,7 @@ static vram_status monitor_start(struct vr_monitor *monitor) {
     struct vr_context *context = monitor->context;
     vr_mutex_lock(&context->lock);
     bool closing = context->closing;
-    if (!closing) { /* untaken: another thread destroys the context meanwhile */
+    if (!closing) {
         /* The thread runs before another call can end the monitor, which has to find it in the
            list. */
         vr_handle_ref(monitor->object.handle);

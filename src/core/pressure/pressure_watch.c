@@ -278,7 +278,7 @@ static vram_status watch_begin(struct vr_device_object *device, struct vr_pool *
         vr_handle_unpin(handle);
         return status;
     }
-    if (pool && !vr_pool_is_open(pool)) { /* untaken: another thread destroys the pool meanwhile */
+    if (pool && !vr_pool_is_open(pool)) {
         /* The pool has ended in the meantime, perhaps before this watch was listed. */
         vr_watches_end(pool, vr_deadline_in(device->context->wait_ns));
         return vr_fail(VRAM_ERR_STALE, "the pool is being destroyed");

@@ -13,7 +13,6 @@
 #include <assert.h>
 
 struct vr_block *vr_reserve_cut(struct vr_space *space, struct vr_block *span, uint64_t bytes) {
-    /* untaken: those who call it have looked for a void that is large enough */
     if (!bytes || !vr_span_is(span, VR_SPAN_VOID) || vr_span_bytes(span) < bytes ||
         vr_span_stock(space, 2) != VRAM_OK) {
         return NULL;

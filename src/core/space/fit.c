@@ -115,7 +115,7 @@ static struct vr_block *avoid_isolated(const struct vr_space *space, const struc
         return hole;
     }
     for (int left = ISOLATED_TRIES; other && vr_hole_unmapped_sides(other) == 2; left--) {
-        other = left ? next_larger(space, want, other) : NULL; /* untaken: bounds the search */
+        other = left ? next_larger(space, want, other) : NULL;
     }
     return other ? other : hole;
 }
@@ -136,12 +136,11 @@ static struct vr_block *avoid_coarse(const struct vr_space *space, const struct 
     uint64_t most = vr_larger(bytes / STUCK_PART, STUCK_BYTES);
     struct vr_block *other = hole;
     int left = COARSE_TRIES;
-    /* untaken: bounds the search */
     while (other && left > 0 && left_of_piece(space, want, other, bytes) > most) {
         other = next_larger(space, want, other);
         left--;
     }
-    return other && left > 0 ? other : hole; /* untaken: bounds the search */
+    return other && left > 0 ? other : hole;
 }
 
 /* The lowest of the next larger holes. Blocks allocated while little is in use tend to be
@@ -149,7 +148,7 @@ static struct vr_block *avoid_coarse(const struct vr_space *space, const struct 
 static struct vr_block *lowest_fit(const struct vr_space *space, const struct vr_want *want,
                                    struct vr_block *hole) {
     struct vr_block *lowest = hole;
-    for (int left = LOW_TRIES; hole && left > 0; left--) { /* untaken: bounds the search */
+    for (int left = LOW_TRIES; hole && left > 0; left--) {
         lowest = vr_span_addr(hole) < vr_span_addr(lowest) ? hole : lowest;
         hole = next_larger(space, want, hole);
     }
@@ -332,7 +331,6 @@ static uint32_t run_slot(uint64_t queue) {
    by `bytes` takes as long as a search. */
 static bool is_part(uint32_t siblings, uint64_t bytes, uint64_t peak) {
     uint64_t sum;
-    /* untaken: no run has 2^64 bytes */
     return vr_mul(siblings, bytes, &sum) && sum <= peak / RUN_PART;
 }
 
@@ -391,7 +389,6 @@ static struct vr_placement window_ahead(const struct vr_space *space, const stru
                                         struct vr_window window, uint64_t end) {
     uint64_t bytes = end - window.addr < AHEAD_BYTES ? end - window.addr : AHEAD_BYTES;
     window.bytes = bytes > want->bytes ? bytes : want->bytes;
-    /* untaken: others have allocated in what is left of the run, but not behind its last block */
     if (granules_missing(space, window.first, window.addr, window.bytes, want->queue) ==
         UINT64_MAX) {
         window.bytes = want->bytes;
@@ -436,7 +433,6 @@ static bool run_fits(const struct vr_space *space, const struct vr_want *want, u
             continue;
         }
         struct vr_window window = fewest_missing(space, want, bytes);
-        /* untaken: no addresses are left where a run is foreseen */
         if (window.first && (window.missing <= RUN_GAP || !hole)) {
             *place = window_ahead(space, want, window, window.addr + bytes);
             return true;

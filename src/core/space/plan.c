@@ -560,7 +560,6 @@ void vr_space_abort(struct vr_space *space, struct vr_plan *plan, const bool *fa
         bool ok = failed ? !failed[i] : !step->failed;
         if (step->kind == VR_STEP_UNMAP && !ok) {
             step->item->done |= VR_DONE_STUCK;
-            /* untaken: what could not be unmapped was not released */
         } else if (step->kind == VR_STEP_RELEASE && ok && !(step->item->done & VR_DONE_STUCK)) {
             step->item->done |= VR_DONE_RELEASE;
         }

@@ -36,7 +36,6 @@ struct tally {
 static const char *kind_name(const struct vr_block *span) {
     static const char *const names[] = {"nothing", "block",         "hole",   "void",
                                         "claim",   "stale mapping", "reserve"};
-    /* untaken: an unknown kind is found before it is named */
     return span->span.kind < sizeof names / sizeof names[0] ? names[span->span.kind] : "garbage";
 }
 
@@ -248,7 +247,7 @@ static bool check_tree(struct tally *tally, const struct vr_block *span, struct 
     if (!span) {
         return true;
     }
-    if (!check_tree(tally, span->span.left, walk)) { /* untaken: only damage takes it */
+    if (!check_tree(tally, span->span.left, walk)) {
         return false;
     }
     bool is_free = span->span.kind == VR_SPAN_HOLE || span->span.kind == VR_SPAN_VOID;
@@ -342,7 +341,7 @@ void vr_space_validate(struct vr_space *space) {
         space->check_due--;
         return;
     }
-    if (!check_all(&tally)) { /* untaken: the process that takes it ends */
+    if (!check_all(&tally)) {
         /* To stderr, not to the log: the pool's lock is held. */
         vr_text_format(line, sizeof line - 1, "libvram: a space is damaged: %s", text);
         size_t length = strlen(line);

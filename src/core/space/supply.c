@@ -333,10 +333,9 @@ static vram_status window_lengthen(struct supply *supply, struct vr_block *targe
     struct vr_piece *piece =
         vr_free_pending(space, supply->queue, rest + LENGTHEN_BYTES, &supply->seen, &hole);
     uint64_t more = piece ? bytes_beyond(piece->bytes, rest) : 0;
-    if (!more || more >= vr_span_bytes(behind)) { /* untaken: the range ends so close behind */
+    if (!more || more >= vr_span_bytes(behind)) {
         return VRAM_OK;
     }
-    /* untaken: host memory runs out just here, as below */
     if (vr_span_stock(space, 2) != VRAM_OK ||
         vr_granule_map_prepare(&space->granule_map, supply->plan->to, more) != VRAM_OK) {
         return VRAM_ERR_HOST_MEMORY;
@@ -345,7 +344,7 @@ static vram_status window_lengthen(struct supply *supply, struct vr_block *targe
     vr_span_absorb(space, target);
     supply->plan->to += more;
     vram_status status = vr_plan_take(space, supply->plan, piece, hole);
-    if (status == VRAM_OK) { /* untaken: see above */
+    if (status == VRAM_OK) {
         struct vr_plan_item *item = &supply->plan->items[supply->plan->item_count - 1];
         item->target = target;
         item->to = *at;
@@ -421,7 +420,7 @@ static vram_status window_claim(struct vr_space *space, struct vr_plan *plan,
                 return VRAM_ERR_HOST_MEMORY;
             }
         }
-        if (vr_span_stock(space, 2) != VRAM_OK) { /* untaken: vr_space_alloc stocked enough */
+        if (vr_span_stock(space, 2) != VRAM_OK) {
             return VRAM_ERR_HOST_MEMORY;
         }
         span = vr_hole_cut(space, span, low, high - low);

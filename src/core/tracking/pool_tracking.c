@@ -231,7 +231,7 @@ void vr_tracking_notify_hit(struct vr_cache *cache, struct vr_block *block, uint
     uint64_t handle = cache->pool_handle;
     bool lives = vr_handle_try_ref(handle);
     vr_thread_leave(cache->thread);
-    if (lives) { /* untaken: the pool ends meanwhile, in another thread */
+    if (lives) {
         vr_tracking_notify(pool, &request, block, id);
         vr_handle_unpin(handle);
     }

@@ -196,11 +196,11 @@ static vram_status recorder_start(struct vr_recorder *recorder, struct vr_contex
     }
     vr_mutex_lock(&context->lock);
     bool closing = context->closing;
-    if (!closing) { /* untaken: another thread destroys the context meanwhile */
+    if (!closing) {
         vr_list_append(&context->watchers, &recorder->watcher.link);
     }
     vr_mutex_unlock(&context->lock);
-    if (closing) { /* untaken: as above */
+    if (closing) {
         receive_stop(recorder);
         return vr_fail(VRAM_ERR_SHUTDOWN, "the context is being destroyed");
     }
