@@ -165,16 +165,21 @@ class Source:
 
     def statements(self, first, last):
         """(first, last) tokens of every statement that is an expression; without its semicolon."""
+        header = first  # the end of a for (...)
         for i in range(first + 1, last):
             token, before = self.tokens[i], self.word(i - 1)
+            if token.text == "for":
+                header = self.tokens[i + 1].match
+            if i < header:
+                continue
             if before not in ("{", "}", ";", "else") and not (before == ":" and self.is_label(i - 1)):
                 continue
             if token.kind != "name" and token.text not in ("(", "*", "++", "--") or token.text in WORDS:
                 continue
             end, opened = i, False
             while end < last and self.word(end) != ";":
-                if self.word(end) == "{" and not self.is_literal(end):
-                    opened = True
+                if self.word(end) in PAIRS or self.word(end) == "{" and not self.is_literal(end):
+                    opened = True  # a block, or a part of an initializer
                     break
                 end = self.tokens[end].match + 1 if self.word(end) in ("(", "[", "{") else end + 1
             if not opened and end > i:
@@ -209,7 +214,7 @@ class Source:
 
     def make(self, start, end, kind, change, new, i):
         line = self.line_of(self.tokens[i].start)
-        return {"file": self.path, "line": line, "text": self.lines[line - 1].strip(), "kind": kind,
+        return {"file": self.path, "line": line, "text": code_of(self.lines[line - 1]), "kind": kind,
                 "change": change, "start": start, "end": end, "last_line": self.line_of(end), "new": new}
 
     def over(self, first, last, kind, change, new, i):
@@ -252,7 +257,8 @@ class Source:
         start, end = self.tokens[first].start, self.tokens[last].end
         token = self.tokens[i]
         swapped = self.text[start:token.start] + SWAPS[word] + self.text[token.end:end]
-        return [self.over(first, last, kind, f"{word} to {SWAPS[word]}", f"({{M}} ? {escaped(swapped)} : {{O}})", i)]
+        new = f"({{M}} ? ({escaped(swapped)}) : ({{O}}))"
+        return [self.over(first, last, kind, f"{word} to {SWAPS[word]}", new, i)]
 
     def of_return(self, i, function):
         last = i + 1
@@ -302,6 +308,10 @@ class Source:
         return [self.over(first, last, kind, f"call of {name} left out", new, first)]
 
 
+def code_of(line):
+    """A line without its comments, which may change."""
+    return re.sub(r'("(?:\\.|[^"\\])*")|\s*(?:/\*.*?(?:\*/|$)|//.*$)', lambda found: found.group(1) or "", line).strip()
+
 
 def one_line(text):
     return " ".join(line.strip() for line in text.split("\n"))
@@ -320,6 +330,14 @@ def identify(mutants):
         seen[key] = seen.get(key, 0) + 1
         mutant["key"] = key if seen[key] == 1 else f"{key} | {seen[key]}"
     return mutants
+
+
+def parts(rest):
+    """(text of the line, change) of a key without its file."""
+    words = rest.split(" | ")
+    if len(words) > 2 and words[-1].isdigit():
+        words.pop()
+    return " | ".join(words[:-1]), words[-1]
 
 
 def apart(mutants):
