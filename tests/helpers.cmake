@@ -23,7 +23,7 @@ if(VRAM_SANITIZE MATCHES "address" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64
     set(slow_sanitizer ON)
 endif()
 
-# Unit tests, the seeds of fuzzing and the museum run where the library checks itself, under AddressSanitizer; as users
+# Unit tests, the seeds of fuzzing and the bugs of others run where the library checks itself, under AddressSanitizer; as users
 # build it they run in make test-long, which builds long_programs for it. PLAIN tests, all of which no sanitizer
 # can run, do so in make test.
 set(checked_elsewhere OFF)
@@ -36,11 +36,6 @@ add_custom_target(long_programs)
 function(vram_long_program)
     set_target_properties(${ARGN} PROPERTIES EXCLUDE_FROM_ALL ON)
     add_dependencies(long_programs ${ARGN})
-endfunction()
-
-# vram_built(<target>...): a test that runs in every build needs it.
-function(vram_built)
-    set_target_properties(${ARGN} PROPERTIES EXCLUDE_FROM_ALL OFF)
 endfunction()
 
 # docs.skips reads what these say, instead of running them again.
@@ -94,7 +89,8 @@ function(vram_test name label seconds)
         list(APPEND arg_ENVIRONMENT VRAM_LIVE=off)
     endif()
     set(labels ${label})
-    if(checked_elsewhere AND label MATCHES "^(unit|fuzz|museum)$" AND NOT arg_PLAIN)
+    if(checked_elsewhere AND NOT arg_PLAIN AND
+       "${label}.${name}" MATCHES "^((unit|drivers|fuzz|others_bugs)[.]|calls[.](misuse|modes))")
         set(when CONFIGURATIONS Long)
         list(APPEND labels long)
     endif()
@@ -117,6 +113,40 @@ function(vram_program target)
     target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} vram_compute_static vram_model_static vram_static)
 endfunction()
 
+# vram_tool(<name> <source>... [LIBRARIES <library>...]): the same as a part of the one program `tools`, in which the main
+# function of the first source, which takes words, is found by this name.
+vram_program(tools ${tests_source}/tools.c ${tests_binary}/tools_table.c)
+function(vram_tool name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES")
+    list(TRANSFORM arg_UNPARSED_ARGUMENTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
+    list(GET sources 0 first)
+    set_source_files_properties(${first} TARGET_DIRECTORY tools PROPERTIES
+        COMPILE_DEFINITIONS main=tools_${name} COMPILE_OPTIONS -Wno-missing-prototypes)
+    target_sources(tools PRIVATE ${sources})
+    vram_link_before(tools ${arg_LIBRARIES})
+    set_property(GLOBAL APPEND PROPERTY vram_tools ${name})
+endfunction()
+
+# vram_link_before(<target> <library>...): before what the target is linked with, because they need it.
+function(vram_link_before target)
+    get_target_property(behind ${target} LINK_LIBRARIES)
+    set_target_properties(${target} PROPERTIES LINK_LIBRARIES "${ARGN};${behind}")
+endfunction()
+
+# When all folders have listed theirs.
+function(vram_tools_table)
+    get_property(names GLOBAL PROPERTY vram_tools)
+    set(mains "")
+    set(rows "")
+    foreach(name IN LISTS names)
+        string(APPEND mains "int tools_${name}(int count, char **words);\n")
+        string(APPEND rows "    {\"${name}\", tools_${name}},\n")
+    endforeach()
+    file(CONFIGURE OUTPUT ${tests_binary}/tools_table.c
+        CONTENT "#include \"tools.h\"\n${mains}const struct named_main tools[] = {\n${rows}    {NULL, NULL}};\n")
+endfunction()
+cmake_language(DEFER CALL vram_tools_table)
+
 # Drivers without a GPU: shared libraries that the backends load in the place of the real ones; and shims that stand
 # in front of a driver and fail the calls that a plan names. Where they cannot be built there is no such target.
 # vram_driver(<target> <library> <suffix> <sources>...)
@@ -137,4 +167,4 @@ set(lavapipe ${tests_source}/vulkan/lavapipe.sh)
 set(pocl sh ${tests_source}/opencl/pocl.sh $<TARGET_FILE:vram_command> ${tests_binary}/pocl)
 
 # The smallest backend, with a registry that comes before the library's own.
-set(smallest_sources ${tests_source}/smallest/smallest_backend.c ${tests_source}/smallest/smallest_registry.c)
+set(smallest_sources ${tests_source}/smallest_backend/smallest_backend.c ${tests_source}/smallest_backend/smallest_registry.c)

@@ -17,12 +17,6 @@ has_compiler() { echo 'int main(void) { return 0; }' | ${CC:-cc} -x c -o /dev/nu
 has_cxx() { echo 'int main() { return 0; }' | ${CXX:-c++} -x c++ -o /dev/null - 2>/dev/null; }
 has_header() { echo "#include <$1>" | ${CC:-cc} -E -x c - >/dev/null 2>&1; }
 has_python_module() { /usr/bin/python3 -c "import $1" 2>/dev/null; }
-# cmocka.h leans on headers that its user includes first.
-has_cmocka() {
-    printf '%s\n' '#include <stdarg.h>' '#include <stddef.h>' '#include <stdint.h>' \
-        '#include <setjmp.h>' '#include <cmocka.h>' | ${CC:-cc} -E -x c - >/dev/null 2>&1
-}
-
 # A pattern that names at least one file.
 has_file() { for file in $1; do [ -e "$file" ] && return 0; done; return 1; }
 
@@ -67,7 +61,6 @@ wish_run() {
 
 need_test() {
     need_run
-    need libcmocka-dev "runs the unit tests" has_cmocka
     need zlib1g-dev "reads the gzip'd traces of vram replay" has_header zlib.h
     need libzstd-dev "reads the zstd'd traces of vram replay and report" has_header zstd.h
     need g++ "compiles the public headers as C++" has_cxx
@@ -161,7 +154,7 @@ test) need_test ;;
 analyze) need_analyze ;;
 coverage)
     need_test
-    need gcc "brings gcov, which counts the lines" has gcov
+    need gcovr "counts the lines, with gcc's gcov" has gcovr
     ;;
 format) need clang-format-14 "lays out the sources" has clang-format-14 ;;
 fresh)

@@ -19,7 +19,7 @@
  *
  * A case ends with its failing call, and knows its own objects alone. That a failing call of any
  * object changes nothing that can be seen, and can be made again, is what
- * tests/unit/test_unchanged*.c prove.
+ * calls --engine faults proves.
  */
 #include "check/suite.h"
 #include "json_out.h"

@@ -29,7 +29,7 @@ def main(source):
             found.append(f"no test is named for:{row.split('|')[1]}")
     for file, name in re.findall(r"`(test_\w+): (\w+)`", text):
         path = os.path.join(source, "tests", "unit", file + ".c")
-        if not os.path.exists(path) or not re.search(rf"\w\({name}[,)]", read(path)):
+        if not os.path.exists(path) or not re.search(rf"\w\((?:\w+, )*{name}[,)]", read(path)):
             found.append(f"{file} has no test {name}, or does not run it")
     for name in re.findall(r"`check: ([\w.]+)`", text):
         if f'{{"{name}"' not in cases:

@@ -78,7 +78,7 @@ def installed(folder):
 def main(source):
     headers = glob.glob(os.path.join(source, "include", "vram", "*.h"))
     declared = set(re.findall(r"\bvram_\w+", " ".join(read(header) for header in headers)))
-    declared |= {"vram_static", "vram_internals", "vram_unit"}  # of the build
+    declared |= {"vram_static", "vram_unit"}  # of the build
     for name in ("src/core/metrics/metrics_family.c", "cli/exporter/page_metrics.c"):  # and metrics
         metrics = re.findall(r'"(?:# TYPE )?(vram_[a-z_]+)', read(os.path.join(source, name)))
         declared |= {metric + suffix for metric in metrics for suffix in ("", "_total", "_info")}

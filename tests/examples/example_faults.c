@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * example_faults: an example, built into this program, with one call after the other failing: of
- * the host's memory, and of the simulated driver, which it is given in the place of the host and
- * which answers some calls with a success that cannot be. Whichever way it ends, by itself or by
- * exit(), nothing is left: no object, no byte. An example that succeeds has the exit code 0, one
- * that fails 1.
+ * example_faults.c: all examples in one program.
+ *
+ *   examples_faulted NAME                    with one call after the other failing: of the host's
+ *                                            memory, and of the simulated driver, which it is given
+ *                                            in the place of the host and which answers some calls
+ *                                            with a success that cannot be
+ *   examples_faulted --plain NAME [WORD...]  as it is
+ *
+ * Whichever way an example ends, by itself or by exit(), nothing is left: no object, no byte. One
+ * that succeeds has the exit code 0, one that fails 1.
  */
+#include "tools.h"
+
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/memory.h"
@@ -14,21 +21,27 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-int example_main(void);
 _Noreturn void example_exit(int code);
 
+static int (*example_main)(int count, char **words);
+static char *example_words[] = {"example", NULL};
 static jmp_buf out;
+static bool plain;
 static int exit_code;
 
 void example_exit(int code) {
+    if (plain) {
+        exit(code);
+    }
     exit_code = code;
     longjmp(out, 1);
 }
 
 static int run(void) {
     if (setjmp(out) == 0) {
-        exit_code = example_main();
+        exit_code = example_main(1, example_words);
     }
     return exit_code;
 }
@@ -70,9 +83,27 @@ static unsigned next_call(unsigned nth) {
     return nth + 1 + nth / 12;
 }
 
-int main(void) {
+static bool example_find(const char *name) {
+    const struct named_main *example = examples;
+    while (name && example->name && strcmp(name, example->name) != 0) {
+        example++;
+    }
+    example_main = name ? example->main : NULL;
+    return example_main;
+}
+
+int main(int count, char **words) {
     int code, failed = 0;
     bool clean = true, more = true;
+    plain = count > 1 && strcmp(words[1], "--plain") == 0;
+    if (count < 2 + plain || !example_find(words[1 + plain]) || (!plain && count > 2)) {
+        fprintf(stderr, "usage: examples_faulted NAME | --plain NAME [WORD...]; names are those of "
+                        "the files in examples\n");
+        return 2;
+    }
+    if (plain) {
+        return example_main(count - 2, words + 2);
+    }
     if (!freopen("/dev/null", "w", stdout)) {
         return 2;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory_leaver.c: a program that leaves a context behind, for memory_left.c to find. */
+/* memory_leaver.c: an example that leaves a context behind, for memory_left.c to find. */
 #include <vram/vram.h>
 
 static vram_context *context; /* reachable: no leak to LeakSanitizer */

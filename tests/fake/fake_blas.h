@@ -7,7 +7,7 @@
  * a stream, in another context or on another device than the handle's, a handle in two calls at
  * once, one workspace for two streams, leading dimensions that are too small.
  *
- * A test takes the control table: dlopen the same path, dlsym fake_blas_control.
+ * A test takes the control table: dlopen the same path, dlsym fake_cublas_control, or another.
  */
 #ifndef FAKE_BLAS_H
 #define FAKE_BLAS_H
@@ -28,6 +28,8 @@ struct fake_blas_control {
     uint64_t (*violations)(const char **text);
 };
 
-FAKE_BLAS_API const struct fake_blas_control *fake_blas_control(void);
+FAKE_BLAS_API const struct fake_blas_control *fake_cublas_control(void);
+FAKE_BLAS_API const struct fake_blas_control *fake_hipblas_control(void);
+FAKE_BLAS_API const struct fake_blas_control *fake_clblast_control(void);
 
 #endif

@@ -81,7 +81,7 @@ static uint64_t blas_violations(const char **text) {
     return blas_number(&blas_broken);
 }
 
-const struct fake_blas_control *fake_blas_control(void) {
+const struct fake_blas_control *FAKE_BLAS_CONTROL(void) {
     static const struct fake_blas_control control = {blas_reset, blas_refuse, blas_struck,
                                                      blas_count, blas_live,   blas_violations};
     return &control;

@@ -4,6 +4,7 @@
  * queue, and the result is written there. Rows of which a part belongs to somebody else are left as
  * they are.
  */
+#define FAKE_BLAS_CONTROL fake_clblast_control
 #include "fake/fake_blas_plan.h"
 
 #include <dlfcn.h>

@@ -330,6 +330,10 @@ static uint64_t get_struck(void) {
     return count;
 }
 
+static const char *get_last_call(void) {
+    return plan.last;
+}
+
 static uint64_t get_calls(const char *name) {
     pthread_mutex_lock(&fake_metal_lock);
     unsigned call = strike_call(&plan, name);
@@ -357,5 +361,5 @@ void fake_metal_hold(bool held);
 
 EXPORT extern const struct fake_metal_control fake_metal_control;
 const struct fake_metal_control fake_metal_control = {
-    set_plan, get_struck, get_calls, get_live, get_violations, fake_metal_hold,
+    set_plan, get_struck, get_last_call, get_calls, get_live, get_violations, fake_metal_hold,
 };

@@ -57,6 +57,7 @@ struct fake_object {
 struct fake_metal_control {
     void (*plan)(const char *name, uint64_t nth, int code, bool for_ever); /* NULL: no plan */
     uint64_t (*struck)(void);
+    const char *(*last_call)(void);      /* that was struck */
     uint64_t (*calls)(const char *name); /* since the plan was set */
     long (*live)(void);                  /* objects, but devices and classes */
     uint64_t (*violations)(const char **text);

@@ -15,7 +15,7 @@
 #define FAKE_DEVICES_MAX 8
 
 /* What the exported symbols do; tools/driver-table writes the exports,
-   generated/fake_cuda_entries.c. */
+   fake_cuda_entries.c. */
 #define FAKE_DECLARE(name, symbol, fallback, optional, parameters)                                 \
     vr_cu_result fake_##name parameters;
 VR_CUDA_FUNCTIONS(FAKE_DECLARE)

@@ -22,8 +22,11 @@ struct fuzz_part {
 
 enum { FUZZ_PARTS_MAX = 512 };
 
-/* What is known of the inputs of a target, besides words. All of it may be 0. */
+/* What is known of a target and of its inputs. All but the first three may be 0. */
 struct fuzz_target {
+    const char *name;
+    const char *const *words; /* put in by mutations, NULL at the end */
+    int (*take)(const uint8_t *data, size_t bytes);
     /* Divides an input into parts, which may overlap; returns how many, at most FUZZ_PARTS_MAX. */
     size_t (*split)(const uint8_t *data, size_t bytes, struct fuzz_part *parts);
     /* Makes lengths, counts and checksums right; returns the bytes that it has then. */
@@ -37,15 +40,24 @@ struct fuzz_target {
     /* Bytes beyond which an input is refused or cut, so that larger ones show nothing, and seeds
        are left as they are; 0: none. */
     size_t most;
+    struct fuzz_target *next; /* FUZZ_TARGET's */
 };
 
-/* The target's own. */
-extern const struct fuzz_target fuzz_target;
-extern const char *const fuzz_words[]; /* put in by mutations, NULL at the end */
-int fuzz_take(const uint8_t *data, size_t bytes);
+/* A target adds itself to the program: its fuzz_words, its fuzz_take and what else is known. */
+#define FUZZ_TARGET(target, ...)                                                                   \
+    static struct fuzz_target fuzz_self = {                                                        \
+        .name = #target, .words = fuzz_words, .take = fuzz_take, __VA_ARGS__};                     \
+    __attribute__((constructor)) static void fuzz_add(void) {                                      \
+        fuzz_self.next = fuzz_targets;                                                             \
+        fuzz_targets = &fuzz_self;                                                                 \
+    }
 
-/* fuzz_bounds.c: fuzz_take, and the bounds of its memory where a sanitizer counts it. Returns how
-   many times the bytes of the input it had beyond memory_more. */
+/* fuzz_bounds.c: those of the program, and the one that is fed. */
+extern struct fuzz_target *fuzz_targets;
+extern const struct fuzz_target *fuzz_target;
+
+/* fuzz_bounds.c: gives the target an input, and holds it to the bounds of its memory where a
+   sanitizer counts it. Returns how many times the bytes of the input it had beyond memory_more. */
 size_t fuzz_run(const uint8_t *data, size_t bytes);
 
 /* Around calls into code of others, such as drivers that a context loads: their memory is not

@@ -10,6 +10,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
+const struct fuzz_target *fuzz_target;
+struct fuzz_target *fuzz_targets;
+
 /* Only a build with a sanitizer has these functions. */
 int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t),
                                               void (*on_free)(const volatile void *))
@@ -62,7 +65,7 @@ static bool is_packed(const uint8_t *data, size_t bytes) {
 
 size_t fuzz_run(const uint8_t *data, size_t bytes) {
     static bool installed;
-    if (fuzz_target.plain && is_packed(data, bytes)) {
+    if (fuzz_target->plain && is_packed(data, bytes)) {
         return 0;
     }
     if (!installed && __sanitizer_install_malloc_and_free_hooks) {
@@ -72,10 +75,10 @@ size_t fuzz_run(const uint8_t *data, size_t bytes) {
     atomic_store(&live, 0);
     atomic_store(&peak, 0);
     atomic_store(&counts, true);
-    fuzz_take(data, bytes);
+    fuzz_target->take(data, bytes);
     atomic_store(&counts, false);
-    size_t times = fuzz_target.memory_times ? fuzz_target.memory_times : 2;
-    size_t more = fuzz_target.memory_more ? fuzz_target.memory_more : 1 << 20;
+    size_t times = fuzz_target->memory_times ? fuzz_target->memory_times : 2;
+    size_t more = fuzz_target->memory_more ? fuzz_target->memory_more : 1 << 20;
     size_t most = (size_t)atomic_load(&peak);
     if (most > times * bytes + more) {
         fprintf(stderr, "an input of %zu bytes took %zu of memory, more than %zu times and %zu\n",

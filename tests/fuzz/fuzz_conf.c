@@ -14,40 +14,40 @@
 
 #include <string.h>
 
-const char *const fuzz_words[] = {"devices=",
-                                  "memory=",
-                                  "granule=",
-                                  "profile=",
-                                  "h200",
-                                  "vmm=off",
-                                  "info=off",
-                                  "real=on",
-                                  "seed=",
-                                  "lag=",
-                                  "lose=",
-                                  "journal=",
-                                  "fault=",
-                                  ":forever",
-                                  "create:1",
-                                  "\"",
-                                  ",",
-                                  "=",
-                                  "G",
-                                  "K",
-                                  "ms",
-                                  "backends=",
-                                  "sim=",
-                                  "log=",
-                                  "warn",
-                                  "move_share=",
-                                  "pool_slack=",
-                                  "wait_timeout=",
-                                  "1s",
-                                  "any:3:2",
-                                  "host",
-                                  "cuda",
-                                  "device_limit=",
-                                  NULL};
+static const char *const fuzz_words[] = {"devices=",
+                                         "memory=",
+                                         "granule=",
+                                         "profile=",
+                                         "h200",
+                                         "vmm=off",
+                                         "info=off",
+                                         "real=on",
+                                         "seed=",
+                                         "lag=",
+                                         "lose=",
+                                         "journal=",
+                                         "fault=",
+                                         ":forever",
+                                         "create:1",
+                                         "\"",
+                                         ",",
+                                         "=",
+                                         "G",
+                                         "K",
+                                         "ms",
+                                         "backends=",
+                                         "sim=",
+                                         "log=",
+                                         "warn",
+                                         "move_share=",
+                                         "pool_slack=",
+                                         "wait_timeout=",
+                                         "1s",
+                                         "any:3:2",
+                                         "host",
+                                         "cuda",
+                                         "device_limit=",
+                                         NULL};
 
 enum { LOADED = 64 };
 
@@ -144,7 +144,7 @@ static void make_listed(const char *list, uint64_t choice) {
     }
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     if (bytes > 1000) {
         return 0;
     }
@@ -161,5 +161,5 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
 
 /* Nearly all of the memory is the journal of a simulation, as long as the input says. A context and
    64 devices take less than 1 MiB. */
-const struct fuzz_target fuzz_target = {
-    .memory_more = VR_SIM_JOURNAL_MAX * sizeof(vram_sim_entry) + (1 << 20), .most = 1000};
+FUZZ_TARGET(conf, .memory_more = VR_SIM_JOURNAL_MAX * sizeof(vram_sim_entry) + (1 << 20),
+            .most = 1000)

@@ -2,9 +2,9 @@
 /*
  * fuzz_driver.c: feeds a fuzz target without libFuzzer.
  *
- *   fuzz_NAME [--runs N | --seconds T] [--seed S] [--only K] [--every N] [--growth BYTES] FILE...
+ * fuzz TARGET [--runs N | --seconds T] [--seed S] [--only K] [--every N] [--growth BYTES] [FILE...]
  *
- * Every file goes in as it is, then:
+ * `fuzz --list` names the targets. Every file goes in as it is, then:
  *
  *   --every    every truncation and every change of one byte of the files that are small, or N of
  *              these, evenly spread; 0: all
@@ -118,14 +118,14 @@ static void change_run(const struct input *file, const char *name, uint64_t numb
     changed.bytes = how ? file->bytes : at;
     changed.data[at] ^= (uint8_t)how;
     (void)run(changed.data, changed.bytes);
-    if (fuzz_target.mend) {
+    if (fuzz_target->mend) {
         changed.bytes = fuzz_mend(changed.data, changed.bytes, INPUT_MAX);
         (void)run(changed.data, changed.bytes);
     }
 }
 
 static uint64_t changes_of(const struct input *file) {
-    bool used = fuzz_target.most == 0 || file->bytes <= fuzz_target.most;
+    bool used = fuzz_target->most == 0 || file->bytes <= fuzz_target->most;
     return used && file->bytes <= SMALL_MAX ? file->bytes * CHANGES : 0;
 }
 
@@ -194,12 +194,12 @@ static void growth(size_t bytes) {
     mallopt(M_MMAP_MAX, 0);
     mallopt(M_TRIM_THRESHOLD, INT_MAX);
 #endif
-    if (fuzz_target.most && bytes > fuzz_target.most / 2) {
-        bytes = fuzz_target.most / 2;
+    if (fuzz_target->most && bytes > fuzz_target->most / 2) {
+        bytes = fuzz_target->most / 2;
     }
     for (size_t i = 0; i < file_count; i++) {
         const struct input *file = &files[i];
-        size_t count = fuzz_target.split ? fuzz_target.split(file->data, file->bytes, parts) : 0;
+        size_t count = fuzz_target->split ? fuzz_target->split(file->data, file->bytes, parts) : 0;
         for (; count < PIECES && file->bytes > 0; count++) { /* bytes, where no parts are known */
             size_t at = file->bytes * (count + 1) / (PIECES + 1), left = file->bytes - at;
             size_t some = (size_t)1 << count;
@@ -263,35 +263,59 @@ static void plan_run(const struct plan *plan) {
 }
 
 /* False: there is no such option. */
-static bool option_take(struct plan *plan, const char *option, uint64_t number) {
-    if (strcmp(option, "--runs") == 0) {
-        plan->runs = number;
-    } else if (strcmp(option, "--seconds") == 0) {
-        plan->seconds = number;
-        plan->runs = UINT64_MAX; /* or what --runs says behind it */
-    } else if (strcmp(option, "--seed") == 0) {
-        seed = number;
-    } else if (strcmp(option, "--only") == 0) {
-        plan->only = number;
-    } else if (strcmp(option, "--growth") == 0) {
-        plan->growth = number;
-    } else if (strcmp(option, "--every") == 0) {
-        plan->changes = true;
-        plan->every = number;
-    } else {
-        return false;
+static bool option_take(struct plan *plan, const char *option, const char *word) {
+    static const char *const options[] = {"--runs", "--seconds", "--seed",
+                                          "--only", "--growth",  "--every"};
+    uint64_t *const numbers[] = {&plan->runs, &plan->seconds, &seed,
+                                 &plan->only, &plan->growth,  &plan->every};
+    char *end = NULL;
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        if (strcmp(option, options[i]) != 0) {
+            continue;
+        }
+        *numbers[i] = word ? strtoull(word, &end, 10) : 0;
+        if (!word || end == word || *end || *word == '-') {
+            fprintf(stderr, "fuzz: %s needs a number\n", option);
+            exit(2);
+        }
+        plan->changes = plan->changes || numbers[i] == &plan->every;
+        if (numbers[i] == &plan->seconds) {
+            plan->runs = UINT64_MAX; /* or what --runs says behind it */
+        }
+        return true;
     }
-    return true;
+    return false;
+}
+
+static const struct fuzz_target *target_find(const char *name) {
+    const struct fuzz_target *target = fuzz_targets;
+    while (target && strcmp(target->name, name) != 0) {
+        target = target->next;
+    }
+    return target;
 }
 
 int main(int count, char **words) {
     struct plan plan = {.runs = 1000, .seconds = 1000000000};
+    if (count == 2 && strcmp(words[1], "--list") == 0) {
+        for (const struct fuzz_target *target = fuzz_targets; target; target = target->next) {
+            puts(target->name);
+        }
+        return 0;
+    }
+    fuzz_target = count > 1 ? target_find(words[1]) : NULL;
+    if (!fuzz_target) {
+        fprintf(stderr, "fuzz: %s%s; fuzz --list names the targets\n",
+                count > 1 ? "there is no target " : "a target is missing",
+                count > 1 ? words[1] : "");
+        return 2;
+    }
     signal(SIGABRT, on_abort);
     if (__sanitizer_set_death_callback) {
         __sanitizer_set_death_callback(say_last_words);
     }
-    for (int i = 1; i < count; i++) {
-        if (i + 1 < count && option_take(&plan, words[i], strtoull(words[i + 1], NULL, 10))) {
+    for (int i = 2; i < count; i++) {
+        if (option_take(&plan, words[i], words[i + 1])) {
             i++;
         } else {
             read_file(words[i]);

@@ -11,16 +11,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-const char *const fuzz_words[] = {"\x7f"
-                                  "ELF\x02\x01\x01",
-                                  ".symtab",
-                                  ".strtab",
-                                  ".debug_line",
-                                  ".debug_line_str",
-                                  ".eh_frame_hdr",
-                                  "\x02\x00\x00\x00",
-                                  "\xff\xff\xff\xff\xff\xff\xff\xff",
-                                  NULL};
+static const char *const fuzz_words[] = {"\x7f"
+                                         "ELF\x02\x01\x01",
+                                         ".symtab",
+                                         ".strtab",
+                                         ".debug_line",
+                                         ".debug_line_str",
+                                         ".eh_frame_hdr",
+                                         "\x02\x00\x00\x00",
+                                         "\xff\xff\xff\xff\xff\xff\xff\xff",
+                                         NULL};
 
 enum { PLACES = 16, EACH = 4 /* of them for an input: every look reads all headers again */ };
 
@@ -37,7 +37,7 @@ static void address_try(const struct vr_elf_file *file, uint64_t address) {
 }
 
 /* A file of its own for each input: what was found in one is kept for its inode. */
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     char path[64];
     struct vr_elf_file file;
     uint64_t address;
@@ -58,4 +58,4 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-const struct fuzz_target fuzz_target = {.memory_times = 0};
+FUZZ_TARGET(elf_file, .memory_times = 0)

@@ -8,11 +8,11 @@
 
 #include <string.h>
 
-const char *const fuzz_words[] = {"GET",       "HEAD",       "POST",
-                                  "/metrics",  "/-/healthy", "/",
-                                  "localhost", "[::1]:9865", "127.0.0.1:9865",
-                                  "a.example", "\n",         "application/openmetrics-text",
-                                  "..",        ":",          NULL};
+static const char *const fuzz_words[] = {"GET",       "HEAD",       "POST",
+                                         "/metrics",  "/-/healthy", "/",
+                                         "localhost", "[::1]:9865", "127.0.0.1:9865",
+                                         "a.example", "\n",         "application/openmetrics-text",
+                                         "..",        ":",          NULL};
 
 enum { FIELDS = 4, FIELD_BYTES = 512 };
 
@@ -43,7 +43,7 @@ static void expect(struct exporter_options *options, const struct http_request *
     http_answer_free(&answer);
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     char fields[FIELDS][FIELD_BYTES] = {{0}};
     bool given[FIELDS] = {false}, fail = bytes > 0 && data[0] == '!';
     size_t field = 0, used = 0;
@@ -69,4 +69,4 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-const struct fuzz_target fuzz_target = {.split = fuzz_split_lines};
+FUZZ_TARGET(exporter, .split = fuzz_split_lines)

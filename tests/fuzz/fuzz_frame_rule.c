@@ -11,14 +11,14 @@
 
 #include <string.h>
 
-const char *const fuzz_words[] = {"\x0c\x07\x08\x90\x01",
-                                  "\x0f\x03\x76\x78\x06",
-                                  "\x10\x06\x02\x76\x00",
-                                  "\x0a\x0b",
-                                  "\xff\xff\xff\xff",
-                                  "\x80\x80",
-                                  "zPLR",
-                                  NULL};
+static const char *const fuzz_words[] = {"\x0c\x07\x08\x90\x01",
+                                         "\x0f\x03\x76\x78\x06",
+                                         "\x10\x06\x02\x76\x00",
+                                         "\x0a\x0b",
+                                         "\xff\xff\xff\xff",
+                                         "\x80\x80",
+                                         "zPLR",
+                                         NULL};
 
 enum { BASE = 1 << 20, ADDRESSES = 64 };
 
@@ -34,7 +34,7 @@ static bool input_read(const void *file, uint64_t offset, void *to, uint64_t byt
     return true;
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     if (bytes < 2) {
         return 0;
     }
@@ -54,4 +54,4 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-const struct fuzz_target fuzz_target = {.memory_times = 0};
+FUZZ_TARGET(frame_rule, .memory_times = 0)

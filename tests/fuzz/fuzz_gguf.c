@@ -7,32 +7,32 @@
 
 #include "model/model_file.h"
 
-const char *const fuzz_words[] = {"GGUF",
-                                  "general.architecture",
-                                  "general.alignment",
-                                  "llama.block_count",
-                                  "llama.attention.head_count_kv",
-                                  "llama.attention.sliding_window",
-                                  "llama.ssm.state_size",
-                                  "split.count",
-                                  "tokenizer.ggml.tokens",
-                                  "blk.1.ffn_up_exps.weight",
-                                  "token_embd.weight",
-                                  "\x09",
-                                  "\x08",
-                                  "\xff\xff\xff\xff\xff\xff\xff\xff",
-                                  "qwen3next",
-                                  "gemma4",
-                                  "nemotron_h",
-                                  "clip",
-                                  "gemma4.attention.sliding_window_pattern",
-                                  "gemma4.attention.shared_kv_layers",
-                                  "llama.nextn_predict_layers",
-                                  "llama.attention.recurrent_layers",
-                                  "llama.kda.head_dim",
-                                  NULL};
+static const char *const fuzz_words[] = {"GGUF",
+                                         "general.architecture",
+                                         "general.alignment",
+                                         "llama.block_count",
+                                         "llama.attention.head_count_kv",
+                                         "llama.attention.sliding_window",
+                                         "llama.ssm.state_size",
+                                         "split.count",
+                                         "tokenizer.ggml.tokens",
+                                         "blk.1.ffn_up_exps.weight",
+                                         "token_embd.weight",
+                                         "\x09",
+                                         "\x08",
+                                         "\xff\xff\xff\xff\xff\xff\xff\xff",
+                                         "qwen3next",
+                                         "gemma4",
+                                         "nemotron_h",
+                                         "clip",
+                                         "gemma4.attention.sliding_window_pattern",
+                                         "gemma4.attention.shared_kv_layers",
+                                         "llama.nextn_predict_layers",
+                                         "llama.attention.recurrent_layers",
+                                         "llama.kda.head_dim",
+                                         NULL};
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     static vram_model model;
     struct vr_weight_sum sum = {.model = &model};
     struct vr_gguf_split split;
@@ -139,4 +139,4 @@ static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
     return bytes;
 }
 
-const struct fuzz_target fuzz_target = {.split = split, .mend = mend};
+FUZZ_TARGET(gguf, .split = split, .mend = mend)

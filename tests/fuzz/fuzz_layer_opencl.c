@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-const char *const fuzz_words[] = {"B", "S", "K", "R", "I", "V", "F", "Q", "L", NULL};
+static const char *const fuzz_words[] = {"B", "S", "K", "R", "I", "V", "F", "Q", "L", NULL};
 
 vr_cl_int clInitLayer(vr_cl_uint count, void *const *target, vr_cl_uint *own_count,
                       void *const **own);
@@ -362,7 +362,7 @@ static void opencl_end(void) {
     FUZZ_EXPECT(counted() == 0 && opencl_truth() == 0);
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     if (!page) {
         page_make();
         opencl_load();
@@ -379,4 +379,4 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-const struct fuzz_target fuzz_target = {.memory_times = 0};
+FUZZ_TARGET(layer_opencl, .memory_times = 0)

@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-const char *const fuzz_words[] = {"w", "s", "\x40\x41\x42\x43", "Vr", "\x01\x40", NULL};
+static const char *const fuzz_words[] = {"w", "s", "\x40\x41\x42\x43", "Vr", "\x01\x40", NULL};
 
 enum { HOLDERS = 6, STEP = 12, NUMBERS_AT = 2, DEVICE_AT = 10, TIME_AT = 11 };
 
@@ -216,7 +216,7 @@ static void steps_try(const uint8_t *data, size_t bytes) {
     close(world.ends[1]);
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     if (bytes > 0 && data[0] % 2) {
         bytes_try(data + 1, bytes - 1);
     } else if (bytes > 0) {
@@ -260,4 +260,4 @@ static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
     return bytes;
 }
 
-const struct fuzz_target fuzz_target = {.split = split, .mend = mend, .most = 65536};
+FUZZ_TARGET(lease, .split = split, .mend = mend, .most = 65536)

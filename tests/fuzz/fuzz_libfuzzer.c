@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz_libfuzzer.c: a target as libFuzzer wants it. Its own mutations are every second one; the
- * others know parts and words, and lengths and checksums are made right after most of both.
+ * fuzz_libfuzzer.c: the one target of the program, as libFuzzer wants it. Its own mutations are
+ * every second one; the others know parts and words, and lengths and checksums are made right after
+ * most of both.
  */
 #include "fuzz.h"
 
+int LLVMFuzzerInitialize(int *count, char ***words);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t capacity, unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t bytes, size_t capacity); /* libFuzzer's */
+
+int LLVMFuzzerInitialize(int *count, char ***words) {
+    (void)count, (void)words;
+    fuzz_target = fuzz_targets;
+    return 0;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     (void)fuzz_run(data, bytes);

@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-const char *const fuzz_words[] = {"\x01\x01", "\x09\x02",         "\x1f", "\x0e",
-                                  "\x80\x80", "\xff\xff\xff\xff", NULL};
+static const char *const fuzz_words[] = {"\x01\x01", "\x09\x02",         "\x1f", "\x0e",
+                                         "\x80\x80", "\xff\xff\xff\xff", NULL};
 
 enum { SEQUENCES = 256 };
 
@@ -40,7 +40,7 @@ static void look(const struct vr_line_table *table, const struct vr_line_sequenc
     }
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     struct vr_line_sequence list[SEQUENCES];
     if (bytes < 2) {
         return 0;
@@ -69,4 +69,4 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-const struct fuzz_target fuzz_target = {.memory_times = 0};
+FUZZ_TARGET(line_table, .memory_times = 0)

@@ -9,17 +9,17 @@
 
 #include <string.h>
 
-const char *const fuzz_words[] = {"vram-live 1\nsum 1 2 3 4\n",
-                                  "group 1 1 1 1 1 1 0 ",
-                                  "rest ",
-                                  "block 1 2 3 4 5 6\n",
-                                  "tag ",
-                                  "pool ",
-                                  "name ",
-                                  "frame ",
-                                  "\nend\n",
-                                  "18446744073709551615",
-                                  NULL};
+static const char *const fuzz_words[] = {"vram-live 1\nsum 1 2 3 4\n",
+                                         "group 1 1 1 1 1 1 0 ",
+                                         "rest ",
+                                         "block 1 2 3 4 5 6\n",
+                                         "tag ",
+                                         "pool ",
+                                         "name ",
+                                         "frame ",
+                                         "\nend\n",
+                                         "18446744073709551615",
+                                         NULL};
 
 static void frames_check(const struct attach_answer *answer, size_t first, size_t count) {
     FUZZ_EXPECT(first <= answer->frame_count && count <= answer->frame_count - first);
@@ -28,7 +28,7 @@ static void frames_check(const struct attach_answer *answer, size_t first, size_
     }
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     struct attach_answer answer;
     const char *problem;
     char *text = malloc(bytes + 1);
@@ -50,4 +50,4 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-const struct fuzz_target fuzz_target = {.split = fuzz_split_lines};
+FUZZ_TARGET(live_answer, .split = fuzz_split_lines)

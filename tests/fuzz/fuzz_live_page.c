@@ -11,7 +11,7 @@
 #include <string.h>
 #include <vram/pressure.h>
 
-const char *const fuzz_words[] = {
+static const char *const fuzz_words[] = {
     "\x10\x06", "\xff\xff\xff\xff", "\xf8\x00", "\x10\x01", "\xa8\x00", "\x40", "\x1b[2J", NULL};
 
 static void text_check(const char *text, size_t capacity) {
@@ -84,11 +84,11 @@ static void page_check(const uint8_t *data, size_t bytes) {
     page_view_free(&view);
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     if (bytes > 0) {
         page_check(data, bytes);
     }
     return 0;
 }
 
-const struct fuzz_target fuzz_target = {.most = 1 << 16};
+FUZZ_TARGET(live_page, .most = 1 << 16)

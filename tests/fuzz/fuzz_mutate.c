@@ -37,11 +37,11 @@ static void replace(struct input *input, size_t at, size_t gone, const void *dat
 
 static void put_word(struct input *input, size_t at) {
     size_t words = 0;
-    while (fuzz_words[words]) {
+    while (fuzz_target->words[words]) {
         words++;
     }
     if (words > 0) {
-        const char *word = fuzz_words[fuzz_draw(words)];
+        const char *word = fuzz_target->words[fuzz_draw(words)];
         replace(input, at, 0, word, strlen(word));
     }
 }
@@ -88,7 +88,7 @@ static void put_binary(struct input *input, size_t at) {
 static bool change_parts(struct input *input) {
     static struct fuzz_part parts[FUZZ_PARTS_MAX];
     uint8_t copy[1024];
-    size_t count = fuzz_target.split ? fuzz_target.split(input->data, input->bytes, parts) : 0;
+    size_t count = fuzz_target->split ? fuzz_target->split(input->data, input->bytes, parts) : 0;
     if (count == 0) {
         return false;
     }
@@ -186,5 +186,5 @@ size_t fuzz_mutate(uint8_t *data, size_t bytes, size_t capacity) {
 }
 
 size_t fuzz_mend(uint8_t *data, size_t bytes, size_t capacity) {
-    return fuzz_target.mend ? fuzz_target.mend(data, bytes, capacity) : bytes;
+    return fuzz_target->mend ? fuzz_target->mend(data, bytes, capacity) : bytes;
 }

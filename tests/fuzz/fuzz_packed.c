@@ -6,16 +6,16 @@
  */
 #include "events_expect.h"
 
-const char *const fuzz_words[] = {"\x1f\x8b\x08",
-                                  "\x28\xb5\x2f\xfd",
-                                  "\x28\xb5\x2f\xfd\x04\x58", /* a window of 2 MiB */
-                                  "\x50\x2a\x4d\x18",
-                                  "\x80\x04",
-                                  "VRTC",
-                                  "\xff\xff\xff\xff",
-                                  "op,id,bytes,stream\n",
-                                  "[{",
-                                  NULL};
+static const char *const fuzz_words[] = {"\x1f\x8b\x08",
+                                         "\x28\xb5\x2f\xfd",
+                                         "\x28\xb5\x2f\xfd\x04\x58", /* a window of 2 MiB */
+                                         "\x50\x2a\x4d\x18",
+                                         "\x80\x04",
+                                         "VRTC",
+                                         "\xff\xff\xff\xff",
+                                         "op,id,bytes,stream\n",
+                                         "[{",
+                                         NULL};
 
 enum { OUT_MAX = 1 << 18, PIECE = 13 };
 
@@ -65,7 +65,7 @@ static void read_as_report(const uint8_t *data, size_t bytes) {
     }
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     static struct unpacked whole, pieces;
     unpack(data, bytes, OUT_MAX, &whole);
     unpack(data, bytes, PIECE, &pieces);
@@ -102,4 +102,4 @@ static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
 }
 
 /* zstd says how large a window it needs, up to 128 MiB, and what is unpacked may be OUT_MAX. */
-const struct fuzz_target fuzz_target = {.mend = mend, .memory_more = 160 << 20};
+FUZZ_TARGET(packed, .mend = mend, .memory_more = 160 << 20)

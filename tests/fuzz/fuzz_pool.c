@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-const char *const fuzz_words[] = {NULL};
+static const char *const fuzz_words[] = {NULL};
 
 enum { BLOCKS = 64, QUEUES = 3, POOLS = 2, CALLS_MAX = 3000 };
 
@@ -301,7 +301,7 @@ static void end(void) {
     FUZZ_EXPECT(vr_mem_live_bytes() == 0);
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     memset(&world, 0, sizeof world);
     world.data = data;
     world.left = bytes;
@@ -315,4 +315,4 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
 
 /* No reader, so that neither single bytes nor sizes mean much; the memory is that of a simulated
    device and its pools. */
-const struct fuzz_target fuzz_target = {.memory_more = 64 << 20, .most = 1};
+FUZZ_TARGET(pool, .memory_more = 64 << 20, .most = 1)

@@ -10,20 +10,20 @@
 
 #include <string.h>
 
-const char *const fuzz_words[] = {"\x89VRT\r\n\x1a\n",
-                                  "VRTC",
-                                  "\x01\x01\x01x",
-                                  "\x02\x02\x03"
-                                  "f()",
-                                  "\x03\x03\x01\x02",
-                                  "\x08\x07",
-                                  "\x10\x01\x00\x00\x80\x01\x01\x00\x00\x00\x00",
-                                  "\x11\x01\x00\x00\x80\x01\x01",
-                                  "\x17\x05\x01",
-                                  "\x41\x02zz",
-                                  "\x40\x08\x01\x02\x03\x04\x05\x06\x07\x08",
-                                  "\xff\xff\xff\xff",
-                                  NULL};
+static const char *const fuzz_words[] = {"\x89VRT\r\n\x1a\n",
+                                         "VRTC",
+                                         "\x01\x01\x01x",
+                                         "\x02\x02\x03"
+                                         "f()",
+                                         "\x03\x03\x01\x02",
+                                         "\x08\x07",
+                                         "\x10\x01\x00\x00\x80\x01\x01\x00\x00\x00\x00",
+                                         "\x11\x01\x00\x00\x80\x01\x01",
+                                         "\x17\x05\x01",
+                                         "\x41\x02zz",
+                                         "\x40\x08\x01\x02\x03\x04\x05\x06\x07\x08",
+                                         "\xff\xff\xff\xff",
+                                         NULL};
 
 static void read_all(const uint8_t *data, size_t bytes) {
     static struct trace_source source;
@@ -154,13 +154,11 @@ static size_t split(const uint8_t *data, size_t bytes, struct fuzz_part *parts) 
     return count;
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     read_all(data, bytes);
     return 0;
 }
 
 /* A definition has a number up to 65536, and a table has a place of 40 bytes for each. */
-const struct fuzz_target fuzz_target = {.split = split,
-                                        .mend = mend,
-                                        .memory_more = (1 << 20) + RECORDING_DEFINITIONS_MAX * 48,
-                                        .plain = true};
+FUZZ_TARGET(recording, .split = split, .mend = mend,
+            .memory_more = (1 << 20) + RECORDING_DEFINITIONS_MAX * 48, .plain = true)

@@ -15,16 +15,16 @@
 
 #include <string.h>
 
-const char *const fuzz_words[] = {"m",
-                                  "o",
-                                  "a",
-                                  "t",
-                                  "Vram",
-                                  "Vraa",
-                                  "Vrat",
-                                  "\x01\x01\x01\x01",
-                                  "\xff\xff\xff\xff\xff\xff\xff\xff",
-                                  NULL};
+static const char *const fuzz_words[] = {"m",
+                                         "o",
+                                         "a",
+                                         "t",
+                                         "Vram",
+                                         "Vraa",
+                                         "Vrat",
+                                         "\x01\x01\x01\x01",
+                                         "\xff\xff\xff\xff\xff\xff\xff\xff",
+                                         NULL};
 
 static struct vr_remote remote;
 
@@ -118,7 +118,7 @@ static void token_try(const uint8_t *data, size_t bytes) {
     }
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     if (bytes == 0) {
         return 0;
     }
@@ -175,4 +175,4 @@ static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
     return bytes;
 }
 
-const struct fuzz_target fuzz_target = {.split = split, .mend = mend};
+FUZZ_TARGET(remote, .split = split, .mend = mend)

@@ -7,21 +7,21 @@
 
 #include "model/model_file.h"
 
-const char *const fuzz_words[] = {"{\"a\":",
-                                  "\"dtype\":\"BF16\"",
-                                  "\"shape\":[",
-                                  "\"data_offsets\":[0,",
-                                  "__metadata__",
-                                  "model.layers.3.self_attn.k_proj.weight",
-                                  "\"weight_map\":{",
-                                  "\"metadata\":{\"total_size\":",
-                                  "Infinity",
-                                  "F4",
-                                  "],",
-                                  "}",
-                                  "\\u0041",
-                                  "[[[[[[[[",
-                                  NULL};
+static const char *const fuzz_words[] = {"{\"a\":",
+                                         "\"dtype\":\"BF16\"",
+                                         "\"shape\":[",
+                                         "\"data_offsets\":[0,",
+                                         "__metadata__",
+                                         "model.layers.3.self_attn.k_proj.weight",
+                                         "\"weight_map\":{",
+                                         "\"metadata\":{\"total_size\":",
+                                         "Infinity",
+                                         "F4",
+                                         "],",
+                                         "}",
+                                         "\\u0041",
+                                         "[[[[[[[[",
+                                         NULL};
 
 static void read_index(const uint8_t *data, size_t bytes) {
     static struct vr_shards shards;
@@ -43,7 +43,7 @@ static void read_index(const uint8_t *data, size_t bytes) {
     }
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     static vram_model model;
     struct vr_weight_sum sum = {.model = &model};
     struct vr_source source;
@@ -118,4 +118,4 @@ static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
     return end + most;
 }
 
-const struct fuzz_target fuzz_target = {.split = split, .mend = mend};
+FUZZ_TARGET(safetensors, .split = split, .mend = mend)

@@ -9,25 +9,25 @@
 #include <string.h>
 #include <strings.h>
 
-const char *const fuzz_words[] = {"GET",
-                                  "HEAD",
-                                  "POST",
-                                  "/TOKEN/",
-                                  "/TOKEN/live.json",
-                                  "generation=",
-                                  "from=",
-                                  "&",
-                                  "18446744073709551616",
-                                  "localhost",
-                                  "127.0.0.1:80",
-                                  "[::1]:80",
-                                  "evil.example",
-                                  "http://",
-                                  "http://localhost",
-                                  "null",
-                                  "\n",
-                                  "..",
-                                  NULL};
+static const char *const fuzz_words[] = {"GET",
+                                         "HEAD",
+                                         "POST",
+                                         "/TOKEN/",
+                                         "/TOKEN/live.json",
+                                         "generation=",
+                                         "from=",
+                                         "&",
+                                         "18446744073709551616",
+                                         "localhost",
+                                         "127.0.0.1:80",
+                                         "[::1]:80",
+                                         "evil.example",
+                                         "http://",
+                                         "http://localhost",
+                                         "null",
+                                         "\n",
+                                         "..",
+                                         NULL};
 
 enum { METHOD, PATH, QUERY, HOST, ORIGIN, FIELDS, FIELD_BYTES = 512 };
 
@@ -87,7 +87,7 @@ static void token_put(const char *token, const char *from, char to[FIELD_BYTES *
              at != NULL ? at + 5 : "");
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     char fields[FIELDS][FIELD_BYTES] = {{0}}, path[FIELD_BYTES * 2];
     bool given[FIELDS] = {false};
     size_t field = 0, used = 0;
@@ -117,4 +117,4 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-const struct fuzz_target fuzz_target = {.split = fuzz_split_lines};
+FUZZ_TARGET(serve, .split = fuzz_split_lines)

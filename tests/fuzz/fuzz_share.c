@@ -25,7 +25,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-const char *const fuzz_words[] = {
+static const char *const fuzz_words[] = {
     "t",      "q",     "r",     "s",    "vram-name 1\n", "vram-name 2\n", "1\n", "fuzz",
     "fuzz\n", "q\x01", "r\x01", "host", "00000000",      "ffffffff",      NULL};
 
@@ -219,7 +219,7 @@ static void name_try(const uint8_t *data, size_t bytes) {
     FUZZ_EXPECT(vram_share_close(opened) == VRAM_OK);
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     if (!world.context) {
         world_make();
     }
@@ -244,5 +244,4 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
 }
 
 /* An answer is received whole: its header may announce VR_WIRE_REPLY_MAX, 17 MiB. */
-const struct fuzz_target fuzz_target = {.memory_more = VR_WIRE_REPLY_MAX + (1 << 20),
-                                        .most = MESSAGE_MAX};
+FUZZ_TARGET(share, .memory_more = VR_WIRE_REPLY_MAX + (1 << 20), .most = MESSAGE_MAX)

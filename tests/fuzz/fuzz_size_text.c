@@ -10,9 +10,9 @@
 
 #include <string.h>
 
-const char *const fuzz_words[] = {"K",    "M",  "G",  "T",  "P",  "E",   "iB", "KiB",
-                                  "MB",   "ms", "us", "ns", "s",  "min", ".",  "0.5",
-                                  "1.5G", "+",  "-",  " ",  "e9", NULL};
+static const char *const fuzz_words[] = {"K",    "M",  "G",  "T",  "P",  "E",   "iB", "KiB",
+                                         "MB",   "ms", "us", "ns", "s",  "min", ".",  "0.5",
+                                         "1.5G", "+",  "-",  " ",  "e9", NULL};
 
 enum { TEXT_MAX = 65536 };
 
@@ -41,7 +41,7 @@ static void duration_try(const char *text) {
         (vr_duration_read(vr_duration_write(ns, written), &again) == VRAM_OK && again == ns));
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     static char text[TEXT_MAX + 1];
     bytes = bytes < TEXT_MAX ? bytes : TEXT_MAX;
     memcpy(text, data, bytes);
@@ -51,4 +51,4 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-const struct fuzz_target fuzz_target = {.most = TEXT_MAX};
+FUZZ_TARGET(size_text, .most = TEXT_MAX)

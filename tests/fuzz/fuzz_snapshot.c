@@ -2,33 +2,33 @@
 /* fuzz_snapshot.c: the reader of PyTorch's memory snapshots; see events_expect.h. */
 #include "events_expect.h"
 
-const char *const fuzz_words[] = {"\x80\x04",
-                                  "\x80\x02",
-                                  "}",
-                                  "]",
-                                  "(",
-                                  "u",
-                                  "e",
-                                  "a",
-                                  "s",
-                                  "\x94",
-                                  "h\x03",
-                                  "q\x07",
-                                  "\x8a\x06\x04\xff\x7f\x34\x12\x7f",
-                                  "\x8c\x06"
-                                  "action",
-                                  "\x8c\x05"
-                                  "alloc",
-                                  "\x8c\x0e"
-                                  "free_requested",
-                                  "\x8c\x0d"
-                                  "device_traces",
-                                  "\x86",
-                                  "cos\nsystem\n",
-                                  ".",
-                                  NULL};
+static const char *const fuzz_words[] = {"\x80\x04",
+                                         "\x80\x02",
+                                         "}",
+                                         "]",
+                                         "(",
+                                         "u",
+                                         "e",
+                                         "a",
+                                         "s",
+                                         "\x94",
+                                         "h\x03",
+                                         "q\x07",
+                                         "\x8a\x06\x04\xff\x7f\x34\x12\x7f",
+                                         "\x8c\x06"
+                                         "action",
+                                         "\x8c\x05"
+                                         "alloc",
+                                         "\x8c\x0e"
+                                         "free_requested",
+                                         "\x8c\x0d"
+                                         "device_traces",
+                                         "\x86",
+                                         "cos\nsystem\n",
+                                         ".",
+                                         NULL};
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     read_events(data, bytes, FORMAT_SNAPSHOT);
     return 0;
 }
@@ -104,5 +104,4 @@ static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
 
 /* One byte of a pickle, '}', makes an object and a value on the stack, 40 bytes, in arrays that
    double: 96 bytes while the second of them grows. A file may take SNAPSHOT_MEMORY_MAX. */
-const struct fuzz_target fuzz_target = {
-    .split = split, .mend = mend, .memory_times = 128, .plain = true};
+FUZZ_TARGET(snapshot, .split = split, .mend = mend, .memory_times = 128, .plain = true)

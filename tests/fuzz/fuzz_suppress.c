@@ -14,8 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-const char *const fuzz_words[] = {"leak:", "leak:^", "leak:*", "$\n",  "*", "#",
-                                  "\n",    "\r\n",   "a*b",    "aaaa", NULL};
+static const char *const fuzz_words[] = {"leak:", "leak:^", "leak:*", "$\n",  "*", "#",
+                                         "\n",    "\r\n",   "a*b",    "aaaa", NULL};
 
 enum { TEXT_MAX = 200, PATTERN_MAX = 24 };
 
@@ -80,7 +80,7 @@ static int world_file(void) {
     return file;
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     const uint8_t *newline = bytes ? memchr(data, '\n', bytes) : NULL;
     size_t line = newline ? (size_t)(newline - data) : bytes;
     size_t begin = newline ? line + 1 : bytes, text_bytes = line < TEXT_MAX ? line : TEXT_MAX;
@@ -105,5 +105,4 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
 }
 
 /* The most that a file may have, 1 MiB, is allocated before one above 16 KiB is read. */
-const struct fuzz_target fuzz_target = {.split = fuzz_split_lines,
-                                        .memory_more = (1 << 20) + (1 << 16)};
+FUZZ_TARGET(suppress, .split = fuzz_split_lines, .memory_more = (1 << 20) + (1 << 16))

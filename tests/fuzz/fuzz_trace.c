@@ -11,21 +11,21 @@
 
 #include <string.h>
 
-const char *const fuzz_words[] = {"op,id,bytes,stream,t_us",
-                                  ",thread",
-                                  "\na,1,512,0,10",
-                                  "\nf,1,,0,20",
-                                  "\nu,1,512,1,15",
-                                  "\na,2,1048576,1,30,1",
-                                  "\r\n",
-                                  ",",
-                                  "\n",
-                                  "a,",
-                                  "f,",
-                                  "u,",
-                                  "\x1f\x8b\x08",
-                                  "-",
-                                  NULL};
+static const char *const fuzz_words[] = {"op,id,bytes,stream,t_us",
+                                         ",thread",
+                                         "\na,1,512,0,10",
+                                         "\nf,1,,0,20",
+                                         "\nu,1,512,1,15",
+                                         "\na,2,1048576,1,30,1",
+                                         "\r\n",
+                                         ",",
+                                         "\n",
+                                         "a,",
+                                         "f,",
+                                         "u,",
+                                         "\x1f\x8b\x08",
+                                         "-",
+                                         NULL};
 
 enum { OPS_TO_PLAY = 200 };
 
@@ -51,7 +51,7 @@ static void on_log(void *user, vram_log_level level, const char *text) {
     abort();
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     struct trace trace;
     char problem[TRACE_PROBLEM_MAX] = "";
     vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
@@ -71,4 +71,4 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
 }
 
 /* Traces are played: the memory is that of the simulated devices and their pools. */
-const struct fuzz_target fuzz_target = {.split = fuzz_split_lines, .memory_more = 256 << 20};
+FUZZ_TARGET(trace, .split = fuzz_split_lines, .memory_more = 256 << 20)

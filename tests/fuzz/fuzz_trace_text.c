@@ -8,17 +8,17 @@
 
 #include <string.h>
 
-const char *const fuzz_words[] = {"op,id,bytes,stream,t_us\n",
-                                  "op,id,bytes,stream,t_us,thread\n",
-                                  "a,1,512,0,10\n",
-                                  "f,1,,0,20\n",
-                                  "u,1,512,1,15\n",
-                                  "a,2,1048576,1,30,1\n",
-                                  "\r\n",
-                                  ",",
-                                  "\x1f\x8b\x08",
-                                  "-",
-                                  NULL};
+static const char *const fuzz_words[] = {"op,id,bytes,stream,t_us\n",
+                                         "op,id,bytes,stream,t_us,thread\n",
+                                         "a,1,512,0,10\n",
+                                         "f,1,,0,20\n",
+                                         "u,1,512,1,15\n",
+                                         "a,2,1048576,1,30,1\n",
+                                         "\r\n",
+                                         ",",
+                                         "\x1f\x8b\x08",
+                                         "-",
+                                         NULL};
 
 /* What the builder counted, counted again. */
 static void add_up(const struct trace *trace) {
@@ -34,7 +34,7 @@ static void add_up(const struct trace *trace) {
     FUZZ_EXPECT(allocs == trace->alloc_count && allocs >= trace->block_slots);
 }
 
-int fuzz_take(const uint8_t *data, size_t bytes) {
+static int fuzz_take(const uint8_t *data, size_t bytes) {
     struct trace trace;
     char problem[TRACE_PROBLEM_MAX] = "";
     if (bytes > 0 && data[0] == 0x80) { /* a pickle: fuzz_snapshot.c's, which needs more memory */
@@ -51,5 +51,4 @@ int fuzz_take(const uint8_t *data, size_t bytes) {
 }
 
 /* A line of six bytes is an operation of 32, and the trace is written and read again here. */
-const struct fuzz_target fuzz_target = {
-    .split = fuzz_split_lines, .memory_times = 8, .plain = true};
+FUZZ_TARGET(trace_text, .split = fuzz_split_lines, .memory_times = 8, .plain = true)

@@ -4,15 +4,16 @@
 
 `vram bench` beside the driver's own calls, and `vram replay --verify` where the device compares. FAKES is the
 folder of the tests' drivers, LAVAPIPE the script that goes before a command that needs Vulkan. What is printed is
-compared as in run.py's .glob files.
+compared as in transcripts: * stands for anything within a line, a line "..." for any number of lines.
 """
+import difflib
 import json
 import os
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-import run  # noqa: E402
+import transcripts  # noqa: E402
 
 HEADING = "allocator           median ns          p10          p90        pairs/s    ratio\n"
 OURS = "vram * *.* *.* *.* *\n"
@@ -80,7 +81,7 @@ CASES = [
 
 
 def start(binary, fakes, lavapipe, environment, arguments):
-    env = {name: value for name, value in os.environ.items() if name in run.PASSED_ON or name == "PATH"}
+    env = {name: value for name, value in os.environ.items() if name in transcripts.PASSED_ON or name == "PATH"}
     env.update({name: value.replace("@FAKES@", fakes) for name, value in environment.items()})
     env.update(LC_ALL="C", MESA_SHADER_CACHE_DISABLE="true", OCL_ICD_VENDORS="/nonexistent",
                VRAM_CUDA_LIBRARY=os.path.join(fakes, "libcuda.so.1"),
@@ -99,8 +100,10 @@ def check_case(places, case):
         return None
     wrong = [] if result.returncode == code else [f"exit code {result.returncode}, expected {code}"]
     for name, pattern, actual in (("stdout", stdout, result.stdout), ("stderr", stderr, result.stderr)):
-        if not run.glob_matches(pattern, actual):
-            wrong.append(run.difference(pattern, actual, name))
+        expected = ["<...>" if line == "..." else line.replace("*", "<*>") for line in pattern.splitlines()]
+        said = transcripts.aligned(expected, transcripts.written(actual.encode()))
+        if said != expected:
+            wrong.append("\n".join(difflib.unified_diff(expected, said, f"{name} expected", f"{name} now", lineterm="")))
     return wrong
 
 

@@ -504,7 +504,7 @@ def check_round_trip():
     import make_trace
     out = os.path.join(folder, "own.pickle")
     for name in ("story", "clean", "fold", "lines", "killed"):
-        path = path_of(name + ".vrt", base64.b64decode(make_trace.main(name)))
+        path = path_of(name + ".vrt", make_trace.main(name))
         run = vram("report", path, "--format", "memory_viz", "-o", out)
         expect(run.returncode == 0, f"{name}: {run.stderr}")
         one, two = report(path), report(out)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * holding.c: a program that holds blocks, says so, and waits until its standard input ends. With
- * the argument "threads" it goes on allocating. See attach_test.py.
+ * the argument "threads" it goes on allocating. See attach_test.py. With "leak" it is what
+ * leaking.c says.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,7 +34,12 @@ static void *churn(void *unused) {
     return NULL;
 }
 
+int leaking(void);
+
 int main(int count, char **words) {
+    if (count > 1 && strcmp(words[1], "leak") == 0) {
+        return leaking();
+    }
     vram_context_options options = {.size = sizeof options, .backends = "sim"};
     vram_pool_options named = {.size = sizeof named, .name = "main"};
     vram_context *context;

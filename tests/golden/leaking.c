@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * leaking.c: a program compiled with debug information that leaks a block on each of two lines,
- * which it prints. See lines_test.py.
+ * leaking.c: the part of holding.c, compiled with debug information, that leaks a block on each of
+ * two lines, which it prints. See lines_test.py.
  */
 #include <stdio.h>
 #include <vram/vram.h>
@@ -16,7 +16,8 @@ __attribute__((noinline)) static int leak_twice(void) {
     return failed;
 }
 
-int main(void) {
+int leaking(void);
+int leaking(void) {
     vram_context_options options = {.size = sizeof options, .backends = "sim"};
     vram_context *context;
     vram_device *device;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""lines_test.py VRAM LEAKING STRIP: stacks of a program with debug information show files and lines.
+"""lines_test.py VRAM HOLDING STRIP: stacks of a program with debug information show files and lines.
 
 The leak report of the library, and every view of `vram report`; a stripped copy of the program has module and offset. A
 trace keeps its lines when the program has been replaced.
@@ -19,7 +19,7 @@ def record(program, folder, **more):
     trace = os.path.join(folder, os.path.basename(program) + ".vrt")
     env = {name: value for name, value in os.environ.items() if not name.startswith("VRAM_")}
     env.update(VRAM_TRACK_STACKS="1", VRAM_LEAKS="text", VRAM_TRACE=trace, **more)
-    done = subprocess.run([program], env=env, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([program, "leak"], env=env, capture_output=True, text=True, timeout=60, check=True)
     return int(done.stdout), done.stderr, trace
 
 
@@ -50,7 +50,7 @@ def with_lines(vram, program, folder):
     folded = report(vram, trace, "--stacks").splitlines()
     assert len(folded) == 2, folded
     for line, text in zip((first + 1, first), folded):
-        assert re.search(rf";main \(program\);leak_twice \(leaking\.c:{line}, program\) \d+$", text), text
+        assert re.search(rf";leaking \(program\);leak_twice \(leaking\.c:{line}, program\) \d+$", text), text
 
 
 def without_lines(vram, program, folder):
@@ -59,11 +59,11 @@ def without_lines(vram, program, folder):
         assert re.search(r"\bstripped\+0x[0-9a-f]+", where) and "leaking.c" not in where, where
 
 
-def main(vram, leaking, strip):
+def main(vram, holding, strip):
     with tempfile.TemporaryDirectory() as folder:
         program, stripped = os.path.join(folder, "program"), os.path.join(folder, "stripped")
-        shutil.copy(leaking, program)
-        shutil.copy(leaking, stripped)
+        shutil.copy(holding, program)
+        shutil.copy(holding, stripped)
         subprocess.run([strip, stripped], check=True)
         suppressed(program, folder)
         with_lines(vram, program, folder)

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""schema_test.py BINARY: what every verb prints with --json is valid by docs/schema.
+"""schema_test.py BINARY: what every verb prints with --json is valid by docs/schema, and says what its text says.
 
 Each document is also spoilt in every object (a key more, a key less), and the schema must notice:
-a schema that accepts everything would prove nothing. Exit code 77 (skipped) without jsonschema.
+a schema that accepts everything would prove nothing. It accepts wrong numbers: sums are added up here, and the figures
+of a document are looked for in what the same words print without --json; with other numbers they must not be found.
+Exit code 77 (skipped) without jsonschema.
 """
-import base64
 import copy
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -41,6 +43,8 @@ CONFIG = os.path.join(ROOT, "tests", "model_configs", "%s.json")
 RUNS = [
     ("info", [], {}, 0),
     ("info", ["--backend", "sim"], {"VRAM_SIM": "devices=3,memory=80G,vmm=off,info=off"}, 0),
+    ("info", ["--backend", "sim"], {"VRAM_SIM": "devices=2,profile=h200"}, 0),
+    ("info", ["--backend", "sim"], {"VRAM_SIM": "fault=memory_info:1:77"}, 0),
     ("info", ["--backend", "sim"], {"VRAM_SIM": "fault=device_open:1:6"}, 0),
     ("info", ["--backend", "cuda"], {"VRAM_CUDA_LIBRARY": "/nonexistent"}, 1),
     ("info", ["--backend", "host"], {"VRAM_CONF": "nothing=1,device_limit=lots"}, 2),
@@ -181,6 +185,10 @@ def check_meaning(document):
             assert known == document[key]["bytes"], f"{key}: the groups do not add up"
         assert len(document["leaks"]) == document["live"]["blocks"], "leaks are not what is live"
         assert document["peak"]["bytes"] == max(x["peak_bytes"] for x in document["timeline"])
+    if document["schema"] == "vram.estimate/1" and "devices" in document:
+        for key in ("weight", "kv", "compute", "overhead", "total"):
+            parts = [one[f"{key}_bytes"] for one in document["devices"] + [document["host"]]]
+            assert sum(parts) == document["total"][f"{key}_bytes"], f"{key}: the devices do not add up"
     if document["schema"] == "vram.info/1":
         counts = sum(backend["device_count"] for backend in document["backends"])
         assert counts == len(document["devices"]), "device_count does not add up"
@@ -215,6 +223,91 @@ def check_meaning(document):
         assert best is None or best["comparable"] and best["ratio"] == document["ratio"], "ratio"
 
 
+def size(value):
+    """As the command writes it."""
+    if value < 1024:
+        return f"{value} B"
+    power = min(4, (value.bit_length() - 1) // 10)
+    return f"{int(value * 100 / 1024 ** power + 0.5) / 100:.2f} {'KMGT'[power - 1]}iB"
+
+
+def figures(document):
+    """What the text of the same verb says, with its spaces squeezed; nothing of verbs whose figures are times."""
+    kind = document["schema"].split("/")[0][5:]
+    if kind == "info":
+        for one in document["devices"]:
+            yield f"{one['index']} {one['backend']}:{one['backend_index']} {one['name']}"
+            yield f"memory {size(one['memory_total_bytes'])}"
+            yield f"granules alloc {size(one['alloc_granule_bytes'])}"
+            if one["memory_free_bytes"] is not None and one["backend"] == "sim":
+                yield f"{size(one['memory_free_bytes'])} free"
+    elif kind == "check":
+        yield "{passed} passed, {failed} failed, {skipped} skipped".format(**document)
+    elif kind == "tour":
+        yield from (f"{i} {one['name']} {one['story']}" for i, one in enumerate(document["steps"], 1))
+    elif kind == "replay" and document["backend"] == "sim":
+        for one in document["passes"]:
+            yield f"at most {size(one['peak_requested_bytes'])} live"
+            if any("held_bytes" in each for each in document["passes"]):
+                yield f"peak {size(one['peak_reserved_bytes'])}"
+            elif one["result"] == "done" and "least" not in document:
+                yield f"{size(one['peak_reserved_bytes'])} {one['ratio']:.3f}"
+        for one in document.get("least", []):
+            if one["result"] == "done":
+                yield " ".join(f"{size(one[key]['memory_bytes'])} {one[key]['ratio']:.4f}"
+                               for key in ("unlimited", "least"))
+    elif kind == "stress" and document["what"] == "pressure":
+        yield from (f"{one['name']} {one['found']}" for one in document["lines"])
+    elif kind == "report" and document["against"] is None:
+        peak, live, churn = document["peak"], document["live"], document["churn"]
+        yield f"{document['events']} events"
+        yield f"peak {size(peak['bytes'])} live in {peak['blocks']} block"
+        yield f"live {size(live['bytes'])} in {live['blocks']} block" if live["blocks"] else "live"
+        yield f"churn {churn['allocs']} allocation"
+        yield f"of {size(churn['alloc_bytes'])} in all, the largest {size(churn['largest_bytes'])}"
+        for one in sorted(document["groups"], key=lambda one: -one["peak_bytes"])[:3]:
+            if one["peak_bytes"]:
+                yield f"{size(one['peak_bytes'])} {100 * one['peak_bytes'] / peak['bytes']:.1f} % {one['peak_blocks']}"
+        for one in document["transfers"]:
+            yield f"{one['direction']} {one['route']} {one['operations']} {size(one['bytes'])}"
+        yield from (one["found"] for one in document["advice"])
+    elif kind == "estimate":
+        yield document["verdict"]
+        for one in document.get("devices", []):
+            yield " ".join(size(one[f"{key}_bytes"])
+                           for key in ("weight", "kv", "compute", "overhead", "total"))
+        yield from document["assumptions"] + document["warnings"]
+    elif kind == "top":
+        for one in [each for each in document["processes"] if each["held_bytes"] >= 1 << 30]:  # others come and go
+            yield " ".join(f"{one['sum'][key] / 2 ** 30:.1f}G" for key in ("held_bytes", "live_bytes"))
+    elif kind == "help":
+        for verb in document["verbs"]:
+            yield f"{verb['name']} {verb['summary']}" if len(document["verbs"]) > 1 else verb["summary"]
+    elif kind == "completion":
+        yield document["script"]
+    elif kind == "bench.ring":
+        yield "ring of {capacity} messages of {message_bytes} bytes, {messages} each way".format(**document)
+    elif kind == "bench.grow":
+        yield f"grow from {size(document['from_bytes'])} to {size(document['to_bytes'])}"
+
+
+def unsaid(document, text):
+    """Figures that are not in the text."""
+    def squeezed(words):
+        return " ".join(re.sub("[\0-\x08\x0e-\x1f\x7f]", "?", words).split())
+    text = squeezed(text)
+    return [words for words in figures(document) if squeezed(words) not in text]
+
+
+def larger(value):
+    """A document with other numbers."""
+    if isinstance(value, dict):
+        return {key: larger(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [larger(item) for item in value]
+    return value if isinstance(value, (bool, str)) or value is None else 3 * value + 5
+
+
 def made_trace(folder, word):
     if word.startswith(IN_FOLDER % ""):
         return os.path.join(folder, word.split()[1])
@@ -222,7 +315,7 @@ def made_trace(folder, word):
         return word
     path = os.path.join(folder, "t.vrt")
     with open(path, "wb") as stream:
-        stream.write(base64.b64decode(make_trace.main(word.split()[1])))
+        stream.write(make_trace.main(word.split()[1]))
     return path
 
 
@@ -236,6 +329,11 @@ def check_run(binary, verb, arguments, settings, code):
             pages.example(folder)
         result = subprocess.run([binary, verb, *arguments, "--json"], env=env, capture_output=True,
                                 text=True, timeout=300, check=False)
+        text = ""
+        if result.returncode == code and list(figures(json.loads(result.stdout))):
+            words = [verb, *(word for word in arguments if word != "--leaks"), *(["--once"] if verb == "top" else [])]
+            text = subprocess.run([binary, *words], env={**env, "COLUMNS": "1000"}, capture_output=True, text=True,
+                                  timeout=300, check=False).stdout
     assert result.returncode == code, f"exit code {result.returncode}: {result.stderr}"
     document = json.loads(result.stdout, object_pairs_hook=no_repeats)
     kinds = ("copy", "distance", "grow", "launch", "matmul", "readback", "ring", "track")
@@ -244,6 +342,10 @@ def check_run(binary, verb, arguments, settings, code):
     validator = schema_of(document["schema"])
     validator.validate(document)
     check_meaning(document)
+    missing = unsaid(document, text)
+    assert not missing, f"the text does not say {missing[:3]}:\n{text}"
+    others = larger(document)
+    assert list(figures(others)) == list(figures(document)) or unsaid(others, text), "other numbers are in the text, too"
     for what, wrong in spoilt(document):
         assert not validator.is_valid(wrong), f"the schema accepts {what}"
 

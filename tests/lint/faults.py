@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""faults.py ROOT [BUILD] | --self-test: docs/faults.md and docs/museum.md are whole, and the tests that they name exist.
+"""faults.py ROOT [BUILD] | --self-test: docs/faults.md, docs/others-bugs.md and tests/frozen/defects.md are whole, and the
+tests that they name exist.
 
-The first has one row for each of the 76 faults, the second one for each of the 60 bugs of others. A row names tests, or
+They have one row for each of 76 faults, of 60 bugs of others, and of 34 defects that the library had. A row names tests, or
 says "not shown here:" and why. Tests are named as ctest has them, with a function behind a colon where there is one:
-`unit.pool:works`, `run.cuda:test_leak`, `museum.01_name`, `long.share_kills`; `check GROUP.CASE` is a case of `vram
+`unit.pool:works`, `run.cuda:test_leak`, `others_bugs.01_name`, `long.share_kills`; `check GROUP.CASE` is a case of `vram
 check`, and `bench/h200.sh STAGE` a stage on the H200. With BUILD ctest must list them.
 """
 import re
@@ -15,8 +16,8 @@ import tempfile
 sys.dont_write_bytecode = True
 import tree  # noqa: E402
 
-FAULTS, BUGS = 76, 60
-PAGES = {"docs/faults.md": FAULTS, "docs/museum.md": BUGS}
+PAGES = {"docs/faults.md": 76, "docs/others-bugs.md": 60, "tests/frozen/defects.md": 34}
+TESTS = ("tests/", "bindings/python/tests/")
 RIGS = {"sim", "fake", "shim", "system", "H200", "unit", "none"}
 ROW = re.compile(r"^\| (\d+) \|(.*)\|$", re.M)
 QUOTED = re.compile(r"`([^`]+)`")
@@ -30,9 +31,9 @@ class Tests:
     def __init__(self, root, build):
         self.root = root
         self.sources = {path: tree.read(root, path) for path in tree.files(root)
-                        if path.startswith(("tests/", "cli/check/", "bench/")) and path.endswith((".c", ".py", ".sh", ".h"))}
-        self.bugs = {f"museum.{a or c}_{b or d}" for path, text in self.sources.items()
-                     if path.startswith("tests/museum/") for a, b, c, d in NAMED.findall(text)}
+                        if path.startswith((*TESTS, "cli/check/", "bench/")) and path.endswith((".c", ".py", ".sh", ".h"))}
+        self.bugs = {f"others_bugs.{a or c}_{b or d}" for path, text in self.sources.items()
+                     if path.startswith("tests/others_bugs/") for a, b, c, d in NAMED.findall(text)}
         self.unit_list = tree.read(root, "tests/unit/CMakeLists.txt")
         self.listed = None
         if build:
@@ -41,9 +42,12 @@ class Tests:
             self.listed = set(re.findall(r"Test +#\d+: (\S+)", text))
 
     def has_function(self, name, folders):
-        """a function that is written, and run by a list or by its name"""
-        pattern = re.compile(r"\b" + re.escape(name) + r"\b")
-        return any(len(pattern.findall(text)) >= (1 if path.endswith(".py") else 2)
+        """a function that is written, and run: by TEST(name), RUN(name) and the like in a unit test; elsewhere by its
+        name, and in C by a list"""
+        word = r"\b" + re.escape(name) + r"\b"
+        run = r"^ *[A-Z_]+\([^(){};]*" + word
+        return any(re.search(run, text, re.M) if path.startswith("tests/unit/") else
+                   len(re.findall(word, text)) >= (1 if path.endswith(".py") else 2)
                    for path, text in self.sources.items() if path.startswith(folders))
 
     def wrong(self, name):
@@ -58,8 +62,8 @@ class Tests:
         label, _, rest = test.partition(".")
         if self.listed is not None and test not in self.listed:
             return "not listed by ctest"
-        if label == "museum":
-            return None if name in self.bugs else "no such bug in tests/museum"
+        if label == "others_bugs":
+            return None if name in self.bugs else "no such bug in tests/others_bugs"
         if label == "unit":
             path = f"tests/unit/test_{rest}.c"
             if path not in self.sources and not function:  # another test's source under this name
@@ -67,7 +71,7 @@ class Tests:
             if function and not self.has_function(function, (path,)):
                 return "no such function, or it is not run"
             return None if path in self.sources else "no such file of tests"
-        if function and not self.has_function(function, ("tests/",)):
+        if function and not self.has_function(function, TESTS):
             return "no such function"
         return None if rest else "no such test"
 
@@ -91,7 +95,7 @@ def check(tests, path, page):
         if not names:
             found.append(f"{where}: neither a test nor \"{NONE}\" and a reason")
         found += [f"{where}: {name}: {why}" for name in names for why in [tests.wrong(name)] if why]
-        if path == "docs/museum.md" and not any(name.startswith(f"museum.{int(number):02d}_") for name in names):
+        if path == "docs/others-bugs.md" and not any(name.startswith(f"others_bugs.{int(number):02d}_") for name in names):
             found.append(f"{where}: no test with its number")
         shown += bool(names)
     wanted = list(range(1, PAGES[path] + 1))
@@ -107,7 +111,7 @@ def run(root, build):
         found += more
         print(f"{path}: {shown} of {count} rows have a test")
     named = {name for path in PAGES for name in QUOTED.findall(tree.read(root, path))}
-    found += [f"docs/museum.md: {name} is not named" for name in sorted(tests.bugs - named)]
+    found += [f"docs/others-bugs.md: {name} is not named" for name in sorted(tests.bugs - named)]
     print("\n".join(found))
     return 1 if found else 0
 
@@ -115,9 +119,9 @@ def run(root, build):
 def self_test():
     files = {"tests/unit/CMakeLists.txt": "vram_unit(pool)\n",
              "tests/unit/test_pool.c": "void works(void) {}\nRUN(works)\nvoid idles(void) {}\n",
-             "tests/museum/museum_a.c": "BUG(01, first)\n", "cli/check/cases_a.c": '{"pool.blocks", f}',
+             "tests/others_bugs/others_bugs_a.c": "BUG(01, first)\n", "cli/check/cases_a.c": '{"pool.blocks", f}',
              "bench/h200.sh": "stage_faults() {\n"}
-    good = "| 1 | theirs | ours | `unit.pool:works` `check pool.blocks` `museum.01_first` `bench/h200.sh faults` | sim |\n"
+    good = "| 1 | theirs | ours | `unit.pool:works` `check pool.blocks` `others_bugs.01_first` `bench/h200.sh faults` | sim |\n"
     bad = {"a function": good.replace("works", "walks"), "a function that runs": good.replace("works", "idles"),
            "a case": good.replace("blocks", "bricks"), "a bug": good.replace("01_first", "02_first"),
            "a stage": good.replace("sh faults", "sh fault"), "a rig": good.replace("sim", "moon"),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""serve_test.py BINARY PROGRAM: `vram report --serve` on a running program (tests/viewer/living.c), on pages that lie,
+"""serve_test.py BINARY TOOLS: `vram report --serve` on a running program (tests/viewer/living.c in TOOLS), on pages that lie,
 and with clients that mean harm.
 
 Exit code 77 (skipped) if this build of the command has no HTTP server.
@@ -38,7 +38,7 @@ def until(what, seconds=20):
 @contextlib.contextmanager
 def living(program, *words, **settings):
     """Runs the program until the block ends."""
-    with subprocess.Popen([program, *words], env={**os.environ, "VRAM_LIVE": "on", **settings}, stdin=subprocess.PIPE,
+    with subprocess.Popen([program, "viewer_living", *words], env={**os.environ, "VRAM_LIVE": "on", **settings}, stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as child:
         try:
             assert child.stdout.readline() == "ready\n"
@@ -151,7 +151,7 @@ def killed_and_interrupted(binary, program):
         server = Server(binary, "--pid", str(child.pid))
         until(lambda: server.live()["blocks"]["problem"])
         assert "VRAM_TRACKING=on" in server.live()["blocks"]["problem"]
-        assert server.said == f"process {child.pid}: {program} steady; Ctrl-C ends\n", server.said
+        assert server.said == f"process {child.pid}: {program} viewer_living steady; Ctrl-C ends\n", server.said
         began = time.monotonic()
         server.end()
         assert time.monotonic() - began < 10

@@ -97,7 +97,6 @@ static vr_cl_int get_platforms(vr_cl_uint room, struct vr_cl_platform **found, v
     int present = fake_settings.platforms;
     *count = (vr_cl_uint)present;
     for (int i = 0; i < present && i < (int)room; i++) {
-        platforms[i].head = (struct fake_head){.magic = FAKE_MAGIC('p'), .references = 1};
         found[i] = &platforms[i];
     }
     return present ? VR_CL_SUCCESS : VR_CL_PLATFORM_NOT_FOUND_KHR;
@@ -281,6 +280,9 @@ static void read_environment(void) {
 static void wake_up(void) {
     fake_settings = usual;
     read_environment();
+    for (int i = 0; i < PLATFORMS_MAX; i++) {
+        platforms[i].head = (struct fake_head){.magic = FAKE_MAGIC('p'), .references = 1};
+    }
     api = (struct vr_opencl_api){.clGetPlatformIDs = get_platforms,
                                  .clGetPlatformInfo = get_platform_info,
                                  .clGetDeviceIDs = get_devices,

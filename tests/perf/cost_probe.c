@@ -27,6 +27,7 @@
 
 enum { COUNT = 16, BYTES = 4096, WARM_ROUNDS = 4 };
 enum { MANY = 64, SMALL_BYTES = 1024, SLOTS = 32 }; /* as in `vram bench alloc` */
+enum { QUEUES = 512 };
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -60,6 +61,7 @@ void probe_tracked_pair(void *unused);
 void probe_burst(void *addrs);
 void probe_mixed(void *slots);
 void probe_handover(void *unused);
+void probe_spread(void *queues);
 void probe_end(void *unused);
 
 /* The loop that all counts are relative to: loads, stores, multiplications and branches. */
@@ -189,6 +191,16 @@ PROBE void probe_handover(void *unused) {
     }
 }
 
+/* One block at a time, on one queue after another: each miss passes the caches of all queues. */
+PROBE void probe_spread(void *queues) {
+    vram_queue **each = queues;
+    for (int i = 0; i < MANY * COUNT; i++) {
+        vram_addr addr;
+        check(vram_alloc(plain, 1 + random_next() % 100000, each[i % QUEUES], &addr), "spread");
+        check(vram_free(addr, each[i % QUEUES]), "spread free");
+    }
+}
+
 /* Where the count of a probe ends. */
 PROBE void probe_end(void *unused) {
     (void)unused;
@@ -301,6 +313,16 @@ static void run_handover(void) {
     pthread_join(thread, NULL);
 }
 
+static void run_spread(void) {
+    static vram_queue *queues[QUEUES];
+    for (int i = 0; i < QUEUES; i++) {
+        check(vram_queue_create(device, NULL, &queues[i]), "one of many queues");
+    }
+    for (int round = 0; round < 2; round++) {
+        call(probe_spread, queues);
+    }
+}
+
 /* How often the tests' driver was called. */
 static uint64_t calls_of(const char *driver) {
     const struct fake_cuda_control *(*get)(void) = NULL;
@@ -369,6 +391,7 @@ int main(int argc, char **argv) {
         run_pairs();
         run_many();
         run_handover();
+        run_spread();
     }
     check(vram_context_destroy(context), "end");
     return 0;

@@ -9,11 +9,11 @@ No clock is read, so neither the machine nor its load matters.
                  calls of a cold start, of a vast block and of a program that empties its cache. They are the same on every machine; 3 % more calls fail, and so does a ratio
                  that is 0.002 larger.
   instructions   What callgrind counts for a hit, a free, a miss, a tagged and a tracked pair, and pairs in bursts, of
-                 mixed sizes and freed by another thread, over what it counts for a fixed loop (cost_probe.c). One
+                 mixed sizes, freed by another thread, and spread over 512 queues, over what it counts for a fixed loop (cost_probe.c). One
                  golden per architecture and compiler; 5 % more fails. Skipped (exit code 77) without valgrind, and
                  where valgrind cannot run the library.
 
-  --vram FILE --probe FILE --cuda FILE   the command, cost_probe, and the tests' CUDA driver if there is one
+  --vram FILE --probe FILE --cuda FILE   the command, tests/tools, and the tests' CUDA driver if there is one
   --compiler TEXT                        its name, version and flags
   --update                               writes the figures of today into golden.json
   --planted                              counts with a regression planted, and fails when nothing is found
@@ -40,7 +40,7 @@ GOLDEN = os.path.join(HERE, "golden.json")
 ROOM = {"calls": 1.03, "instructions": 1.05}
 RATIO_ROOM = 0.002
 PASSES = 4
-MANY = {"burst": 64, "mixed": 64, "handover": 64}  # cost_probe.c: as many times the operations of the others
+MANY = {"burst": 64, "mixed": 64, "handover": 64, "spread": 64}  # cost_probe.c: as many times the operations of the others
 LASTING, LASTING_PASSES = "resnet50_multires", 25  # the trace that creeps most
 # A regression of each kind: blocks rounded to powers of two hold more memory, and tracking takes its time.
 PLANTED = {"calls": {"VRAM_POWER_OF_TWO": "on"}, "instructions": {"VRAM_TRACKING": "on"}}
@@ -80,12 +80,12 @@ def count_calls(options, extra):
     lasting = [os.path.join(ROOT, "traces", LASTING + ".csv.gz")]
     one = replay(options, lasting, LASTING_PASSES, "profile=h200,lag=300", extra)[-1]
     figures[f"{LASTING}: ratio after pass {LASTING_PASSES} with a lag"] = round(one["ratio"], 5)
-    figures["cold start: operations of a simulated device"] = int(run([options.probe, "--cold"], extra))
-    vast, emptied = run([options.probe, "--emptied"], extra).split()
+    figures["cold start: operations of a simulated device"] = int(run([options.probe, "cost_probe", "--cold"], extra))
+    vast, emptied = run([options.probe, "cost_probe", "--emptied"], extra).split()
     figures["a block of 4 GiB: operations of a simulated device"] = int(vast)
     figures["a cache that is emptied: operations of a simulated device"] = int(emptied)
     if options.cuda:
-        figures["cold start: calls of CUDA"] = int(run([options.probe, "--cold", options.cuda], extra))
+        figures["cold start: calls of CUDA"] = int(run([options.probe, "cost_probe", "--cold", options.cuda], extra))
     return figures
 
 
@@ -110,15 +110,15 @@ def valgrind_absence(options):
     """Why instructions cannot be counted here; None: they can."""
     if not shutil.which("valgrind"):
         return "valgrind is not installed"
-    run([options.probe], {})  # that it works without is no matter of valgrind's
-    done = start(["valgrind", "--quiet", "--tool=none", options.probe], {})
+    run([options.probe, "cost_probe"], {})  # that it works without is no matter of valgrind's
+    done = start(["valgrind", "--quiet", "--tool=none", options.probe, "cost_probe"], {})
     return f"valgrind cannot run it: {done.stderr.strip()}" if done.returncode else None
 
 
 def count_instructions(options, extra):
     with tempfile.TemporaryDirectory() as folder:
         run(["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
-             "--dump-before=probe_*", options.probe], extra)
+             "--dump-before=probe_*", options.probe, "cost_probe"], extra)
         counts = read_dumps(folder)
     loop = counts.pop("calibration")
     return {name: round(count / loop / MANY.get(name, 1), 4) for name, count in counts.items()}

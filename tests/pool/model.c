@@ -11,6 +11,7 @@
  * 0: nothing was wrong.
  */
 #include "naive_memory.h"
+#include "unit/record_fault.h"
 
 #include "base/memory.h"
 #include "base/stable.h"
@@ -59,20 +60,6 @@ struct session {
 
 /* ----------------------------------------------------------------- host memory */
 
-/* Records come from pages that the process keeps, which are rarely short: so the store fails here,
-   on its next takes, where the linker lets it. */
-static uint64_t record_failures;
-
-void *__real_vr_stable_take(struct vr_stable *stable, const char *operation);
-void *__wrap_vr_stable_take(struct vr_stable *stable, const char *operation);
-void *__wrap_vr_stable_take(struct vr_stable *stable, const char *operation) {
-    if (record_failures) {
-        record_failures--;
-        return NULL;
-    }
-    return __real_vr_stable_take(stable, operation);
-}
-
 /* splitmix64 */
 static uint64_t random_next(struct session *session) {
     uint64_t z = session->random += UINT64_C(0x9E3779B97F4A7C15);
@@ -89,13 +76,17 @@ static uint64_t below(struct session *session, uint64_t bound) {
 static bool memory_begin(struct session *session) {
     uint64_t kind = below(session, 32);
     vr_mem_fail_at(kind == 0 ? 1 + below(session, 4) : 0, false);
-    record_failures = kind == 1 ? UINT64_MAX : kind == 2 ? 1 : 0;
+    if (kind == 1) {
+        record_fail_from(1);
+    } else {
+        record_fail_at(kind == 2);
+    }
     return kind <= 2;
 }
 
 static void memory_end(void) {
     vr_mem_fail_at(0, false);
-    record_failures = 0;
+    record_fail_at(0);
 }
 
 static bool segments(const struct session *session) {

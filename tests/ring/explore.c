@@ -500,8 +500,13 @@ static bool applies(enum fault fault, enum protocol protocol) {
     }
 }
 
-int main(void) {
+int main(int count, char **words) {
     int wrong = 0;
+    (void)words;
+    if (count > 1) {
+        fprintf(stderr, "ring_explore: it takes no words\n");
+        return 2;
+    }
     for (int p = 0; p < PROTOCOLS; p++) {
         for (int f = 0; f < FAULTS; f++) {
             struct world world = {.protocol = (enum protocol)p,

@@ -161,7 +161,8 @@ static void vulkan(void) {
     end(device, NULL);
 }
 
-int main(int argc, char **argv) {
+int layer_main(int argc, char **argv);
+int layer_main(int argc, char **argv) {
     must(argc == 2, "opencl, vulkan or again?");
     if (strcmp(argv[1], "opencl") == 0) {
         opencl();

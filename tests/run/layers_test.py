@@ -10,7 +10,7 @@ import tempfile
 
 BUILD, API = os.path.abspath(sys.argv[1]), sys.argv[2]
 VRAM = os.path.join(BUILD, "vram")
-PROGRAM = os.path.join(BUILD, "tests", "layer_program")
+PROGRAM = (os.path.join(BUILD, "tests", "run_program"), "layers")
 EXAMPLE = os.path.join(BUILD, "examples", {"opencl": "16_opencl_kernel", "vulkan": "17_vulkan_kernel"}[API])
 VALIDATION = "/usr/share/vulkan/explicit_layer.d"
 MIB = 1 << 20
@@ -49,10 +49,10 @@ def test_example(folder):
 
 
 def test_leak(folder):
-    said, document = watched(folder, "--leaks", "--", PROGRAM, API)
+    said, document = watched(folder, "--leaks", "--", *PROGRAM, API)
     assert (document["never_freed_blocks"], document["never_freed_bytes"]) == (2, 6 * MIB), document
     groups = [group for group in one(document)["device_memory"]["groups"] if group["never_freed_blocks"]]
-    assert {group["library"] for group in groups} == {"layer_program"}, groups
+    assert {group["library"] for group in groups} == {"run_program"}, groups
     assert all("leave_" in group["frames"][0] for group in groups), groups
     assert one(document)["device_memory"]["peak_bytes"] == 7 * MIB, document
     assert re.match(r"total \d+\n$", said), said
@@ -60,9 +60,9 @@ def test_leak(folder):
 
 def test_limit(folder):
     """The device looks smaller, and memory runs out as the driver would say it."""
-    said, document = watched(folder, "--limit", "7M", "--", PROGRAM, API)
+    said, document = watched(folder, "--limit", "7M", "--", *PROGRAM, API)
     assert said == f"total {7 * MIB}\n" and one(document)["limit_refusals"] == 0, (said, document)
-    said, document = watched(folder, "--limit", "5M", "--", PROGRAM, API, code=3)
+    said, document = watched(folder, "--limit", "5M", "--", *PROGRAM, API, code=3)
     call = {"opencl": "clCreateBuffer: -4", "vulkan": "vkAllocateMemory: -2"}[API]
     assert said == f"total {5 * MIB}\n{call}\n", said
     assert one(document)["limit_refusals"] == 1 and one(document)["device_memory"]["peak_bytes"] == 3 * MIB, document
@@ -72,10 +72,10 @@ def test_other_layers(folder):
     """Layers and paths that the user set stay."""
     if API == "opencl":
         own = {"OPENCL_LAYERS": os.path.join(BUILD, "libvram-run.so")}  # listed twice: counted once
-        assert one(watched(folder, "--", PROGRAM, API, **own)[1])["allocs"] == 3
+        assert one(watched(folder, "--", *PROGRAM, API, **own)[1])["allocs"] == 3
         return
     for path in ({"VK_LAYER_PATH": VALIDATION}, {"VK_ADD_LAYER_PATH": "/nonexistent"}):
-        said, document = watched(folder, "--", PROGRAM, API, VK_INSTANCE_LAYERS="VK_LAYER_KHRONOS_validation", **path)
+        said, document = watched(folder, "--", *PROGRAM, API, VK_INSTANCE_LAYERS="VK_LAYER_KHRONOS_validation", **path)
         assert one(document)["allocs"] == 3, document
         if os.path.isdir(VALIDATION) and "VK_LAYER_PATH" in path:  # it tells of the two blocks, and of nothing else
             messages = set(re.findall(r"VUID-[\w-]+", said))
@@ -85,7 +85,7 @@ def test_other_layers(folder):
 def test_again(folder):
     """A loader that is unloaded and loaded again loads the layer again."""
     if API == "opencl":
-        process = one(watched(folder, "--", PROGRAM, "again")[1])
+        process = one(watched(folder, "--", *PROGRAM, "again")[1])
         assert (process["allocs"], process["frees"], process["unknown_frees"]) == (3, 3, 0), process
         assert len(process["devices"]) == 1, process
 
@@ -101,7 +101,7 @@ def test_no_layers(folder):
 
 
 def skip_without_layers(folder):
-    document = watched(folder, "--", PROGRAM, API)[1]
+    document = watched(folder, "--", *PROGRAM, API)[1]
     if document[f"{API}_without_layer"]:
         print(f"skipped: the loader of {API} does not load layers")
         sys.exit(77)

@@ -414,7 +414,20 @@ static const struct {
     {"default", step_default}, {"small", step_small},
 };
 
+#ifndef RUN_LINKED
+int layer_main(int count, char **words);
+int bugs_main(int count, char **words);
+#endif
+
 int main(int count, char **words) {
+#ifndef RUN_LINKED
+    if (count > 1 && strcmp(words[1], "layers") == 0) {
+        return layer_main(count - 1, words + 1);
+    }
+    if (count > 1 && strcmp(words[1], "bugs") == 0) {
+        return bugs_main(count - 1, words + 1);
+    }
+#endif
     driver_find();
     for (int i = 1; i < count; i++) {
         size_t at = 0;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <random>
+#include <string>
 #include <thread>
 
 #include <sys/wait.h>
@@ -165,6 +166,14 @@ static void limits_hold_and_end() {
     world.free(a);
     world.free(b);
     CHECK(Heap::table().blocks(0).empty());
+}
+
+/* 82 MiB of an H200 as a fraction, times its memory, are one byte less when they are cut off. */
+static void a_fraction_of_bytes_allows_them() {
+    World world("memory=150109880320");
+    CHECK(world.heap->fraction_set(double(82 * MIB) / 150109880320.0) == VRAM_OK);
+    Block a = world.alloc(82 * MIB);
+    world.free(a);
 }
 
 /* "callbacks" is a step that PyTorch is asked in. */
@@ -386,6 +395,20 @@ static void recorded_streams_delay_a_free() {
     CHECK(counts.active[ALL].current == 0 && counts.active_bytes[ALL].current == 0);
     CHECK(counts.requested_bytes[ALL].current == 0);
     check_parts(*pool);
+}
+
+/* Uses of a captured region get their mark before the wait for the device, which is the last. */
+static void one_trim_gives_a_dead_graph_back() {
+    World world("memory=1G,lag=200");
+    world.heap->pool_hold(GRAPH);
+    CHECK(world.heap->route_begin(GRAPH, [](void *) { return true; }));
+    Block a = world.alloc(1000, 1);
+    CHECK(world.heap->use(a, world.streams[2]) == VRAM_OK);
+    world.free(a);
+    world.heap->route_end(GRAPH);
+    world.heap->pool_release(GRAPH);
+    world.heap->trim(PoolId(0, 0));
+    CHECK(world.heap->reserved().bytes.current == 0);
 }
 
 /* What a capture knows of its streams: where each is, and what each node waits for. */
@@ -819,10 +842,13 @@ static void streams_run_out() {
     }
 }
 
-int main() {
+int shared_blocks_test();
+
+static int heap_test() {
     table_keeps_what_is_live();
     counts_are_exact();
     limits_hold_and_end();
+    a_fraction_of_bytes_allows_them();
     the_users_ladder_is_kept();
     other_streams_are_waited_for();
     tags_count_and_refuse();
@@ -830,6 +856,7 @@ int main() {
     captures_have_a_pool_of_their_own();
     checkpoints_come_back();
     recorded_streams_delay_a_free();
+    one_trim_gives_a_dead_graph_back();
     graphs_order_uses();
     pools_have_sources_and_offers();
     dead_graphs_give_way();
@@ -844,4 +871,16 @@ int main() {
     streams_run_out();
     std::puts("heap_test: all passed");
     return 0;
+}
+
+int main(int count, char **words) {
+    std::string name = count == 2 ? words[1] : "";
+    if (name == "heap") {
+        return heap_test();
+    }
+    if (name == "shared_blocks") {
+        return shared_blocks_test();
+    }
+    std::fprintf(stderr, "usage: torch_tests heap|shared_blocks\n");
+    return 2;
 }

@@ -170,7 +170,9 @@ static void threads_send_and_free() {
     CHECK(!world.exported.any() && world.shared_bytes() == 0);
 }
 
-int main() {
+int shared_blocks_test();
+
+int shared_blocks_test() {
     char folder[] = "/tmp/vram-test-XXXXXX";
     CHECK(mkdtemp(folder) != nullptr && setenv("VRAM_SHARE_DIR", folder, 1) == 0);
     many_blocks_are_few_exports();

@@ -91,6 +91,4 @@ static inline void expect_all(vram_buffer *buffer, uint64_t seed, vram_queue *qu
     free(bytes);
 }
 
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-
 #endif

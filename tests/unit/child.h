@@ -6,15 +6,12 @@
 #ifndef TEST_CHILD_H
 #define TEST_CHILD_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include "rig/rig.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define CHILD_SECONDS 60
 

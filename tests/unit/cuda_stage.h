@@ -40,7 +40,7 @@ static inline void stage_close(struct stage *stage) {
     assert_clean();
 }
 
-static inline int stage_begin(void **state) {
+static inline int stage_begin(void) {
     static struct stage stage;
     if (!fake) {
         fake = fake_open(FAKE_CUDA_PATH);
@@ -49,12 +49,11 @@ static inline int stage_begin(void **state) {
     fake->devices(2);
     assert_ok(vram_option_set("cuda_library", FAKE_CUDA_PATH));
     memset(&stage, 0, sizeof stage);
-    *state = &stage;
+    rig_state = &stage;
     return 0;
 }
 
-static inline int stage_end(void **state) {
-    (void)state;
+static inline int stage_end(void) {
     assert_ok(vram_option_set("cuda_library", NULL));
     assert_ok(vram_option_set("wait_timeout", NULL));
     return vr_mem_live_blocks() == 0 ? 0 : -1;
@@ -67,6 +66,5 @@ static inline void adoption_end(vram_queue *queue, struct vr_cu_stream *stream) 
 }
 
 #undef HERE
-#define HERE(test) cmocka_unit_test_setup_teardown(test, stage_begin, stage_end)
 
 #endif

@@ -13,13 +13,10 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "fake/fake_cuda.h"
+#include "rig/rig.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* Which of the two backends of this kind is tested. */
 #ifdef WORLD_HIP
@@ -146,7 +143,7 @@ static inline void close_device(struct vr_device *device) {
     assert_true(!lost || fake->calls(NULL) == before);
 }
 
-static inline int setup(void **state) {
+static inline int setup(void) {
     static struct world world;
     memset(&world, 0, sizeof world);
     if (!fake) {
@@ -158,12 +155,12 @@ static inline int setup(void **state) {
     start_backend(&world.backend);
     open_device(&world.backend, 0, &world.device);
     vram_error_clear();
-    *state = &world;
+    rig_state = &world;
     return 0;
 }
 
-static inline int teardown(void **state) {
-    struct world *world = *state;
+static inline int teardown(void) {
+    struct world *world = rig_state;
     vr_mem_fail_at(0, false);
     vr_os_fail_at(0, false, 0);
     fake->refuse(NULL, 0, 0, false);
@@ -265,7 +262,5 @@ static inline void contexts_off(void) {
         fake->pop();
     }
 }
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 #endif

@@ -20,14 +20,8 @@
 #include "base/option.h"
 #include "base/os/os.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define SECOND UINT64_C(1000000000)
 
@@ -49,6 +43,15 @@ static inline struct rig rig_make(const char *backend, const char *sim) {
         assert_ok(vram_queue_create(rig.other, NULL, &rig.other_queue));
     }
     return rig;
+}
+
+/* "sim:memory=64M" or "host": what TEST(name, world) opens. */
+static inline struct rig rig_world(const char *world) {
+    size_t bytes = strcspn(world, ":");
+    char backend[16] = "";
+    assert_true(bytes < sizeof backend);
+    memcpy(backend, world, bytes);
+    return rig_make(backend, world[bytes] == ':' ? world + bytes + 1 : NULL);
 }
 
 /* The simulated driver saw no breach so far. */
@@ -103,8 +106,7 @@ static inline void on_log(void *user, vram_log_level level, const char *text) {
     }
 }
 
-static inline int start(void **state) {
-    (void)state;
+static inline int start(void) {
     atomic_store(&complaints, 0);
     vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
     vram_error_clear();
@@ -114,8 +116,7 @@ static inline int start(void **state) {
     return 0;
 }
 
-static inline int nothing_left(void **state) {
-    (void)state;
+static inline int nothing_left(void) {
     vram_log_set(NULL, NULL, VRAM_LOG_OFF);
     vr_option_reset();
     int64_t bytes = (int64_t)(vr_mem_live_bytes() - bytes_before);
@@ -128,6 +129,8 @@ static inline int nothing_left(void **state) {
     }
     return 0;
 }
+
+EACH_TEST_ELSE(start, nothing_left)
 
 /* ----------------------------------------------------------------- the hook */
 

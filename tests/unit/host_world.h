@@ -11,14 +11,11 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "rig/rig.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define PAGE     ((uint64_t)vr_os_page_bytes())
 #define GRANULE  VR_HOST_VMM_GRANULE
@@ -59,26 +56,26 @@ static inline void close_world(struct world *world) {
     assert_int_equal(vr_mem_live_blocks(), world->blocks_before);
 }
 
-static inline int setup(void **state) {
+static inline int setup(void) {
     static struct world world;
     open_world(&world);
     vram_error_clear();
-    *state = &world;
+    rig_state = &world;
     return 0;
 }
 
-static inline int teardown(void **state) {
+static inline int teardown(void) {
     vr_mem_fail_at(0, false);
     vr_os_fail_at(0, false, 0);
-    close_world(*state);
+    close_world(rig_state);
     assert_int_equal(vram_option_set("host_memory", NULL), VRAM_OK);
     return 0;
 }
 
 /* A world whose device has 8 MiB. */
-static inline int setup_limited(void **state) {
+static inline int setup_limited(void) {
     assert_int_equal(vram_option_set("host_memory", "8M"), VRAM_OK);
-    return setup(state);
+    return setup();
 }
 
 /* Whether the host may read the byte at `addr`, asked of the kernel, so that no handler is needed
@@ -189,8 +186,5 @@ static inline void open_later(void *argument) {
     vr_os_sleep(5000000);
     vr_store(&opener->gate->open, true, VR_RELEASE);
 }
-
-#define HERE(test)    cmocka_unit_test_setup_teardown(test, setup, teardown)
-#define LIMITED(test) cmocka_unit_test_setup_teardown(test, setup_limited, teardown)
 
 #endif

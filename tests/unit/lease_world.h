@@ -152,8 +152,8 @@ static inline uint64_t points_until_given(struct holder *holder) {
 
 /* ------------------------------------------------------------------ the folder */
 
-static inline int lease_folder_make(void **state) {
-    (void)state;
+static inline int lease_folder_make(void) {
+    may_leave_locks("a process keeps the lock of its leases");
     strcpy(lease_dir, "/tmp/vram-test-XXXXXX");
     if (!mkdtemp(lease_dir) || vram_option_set("broker", "thread") != VRAM_OK) {
         return -1;
@@ -162,10 +162,9 @@ static inline int lease_folder_make(void **state) {
     return vram_option_set("share_dir", lease_dir) == VRAM_OK ? 0 : -1;
 }
 
-static inline int lease_folder_remove(void **state) {
+static inline int lease_folder_remove(void) {
     char path[400];
     DIR *folder = opendir(lease_dir);
-    (void)state;
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         snprintf(path, sizeof path, "%s/%s", lease_dir, entry->d_name);
         (void)unlink(path);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lined.c: a module with debug information, one for each version of DWARF; see test_line_table.c.
+ * lined.c: a part of a module, with debug information, one for each version of DWARF; LINED is the
+ * name of its function. See test_line_table.c.
  */
-__attribute__((visibility("default"))) int lined_call(void (*back)(void));
-int lined_elsewhere(void);
+__attribute__((visibility("default"))) int LINED(void (*back)(void));
+int ELSEWHERE(void);
 
 #ifdef MOVED
 #line 70000 "/folder of/elsewhere.h"
 #endif
-int lined_call(void (*back)(void)) {
+int LINED(void (*back)(void)) {
     back();
     return __LINE__ - 1;
 }
 
 /* So that there are more sequences, and more files, than one. */
 #line 7 "another.c"
-__attribute__((section(".text.apart"))) int lined_elsewhere(void) {
+__attribute__((section(".text.apart"))) int ELSEWHERE(void) {
     return __LINE__;
 }

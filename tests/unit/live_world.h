@@ -7,7 +7,6 @@
 #include "base/os/os.h"
 #include "core/live/live_writer.h"
 #include "live/page_folder.h"
-#include "nothing_left.h"
 #include "vram/vram.h"
 
 #include <dirent.h>
@@ -99,8 +98,7 @@ static inline int entries(const char *path) {
 }
 
 /* A folder of the test's own, and its end: nothing may be left in it. */
-static inline int world_begin(void **state) {
-    (void)state;
+static inline int world_begin(void) {
     snprintf(runtime, sizeof runtime, "%s/vram-live-XXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     assert_non_null(mkdtemp(runtime));
@@ -109,9 +107,8 @@ static inline int world_begin(void **state) {
     return setenv("XDG_RUNTIME_DIR", runtime, 1) || setenv("VRAM_LIVE", "on", 1);
 }
 
-static inline int world_end(void **state) {
+static inline int world_end(void) {
     char other[64];
-    (void)state;
     snprintf(other, sizeof other, "/dev/shm/vram-%u", (unsigned)geteuid());
     (void)rmdir(other);                    /* unless others use it */
     return rmdir(pages) || rmdir(runtime); /* nothing is left in them */

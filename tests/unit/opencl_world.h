@@ -14,14 +14,11 @@
 #include "base/os/os.h"
 #include "base/size.h"
 #include "opencl/fake_opencl.h"
+#include "rig/rig.h"
 #include "vram/opencl.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 extern const struct vr_backend_ops vr_opencl_backend;
 
@@ -107,8 +104,7 @@ static inline void end(struct world *world) {
     assert_rules_kept();
 }
 
-static inline int setup(void **state) {
-    (void)state;
+static inline int setup(void) {
     if (!fake) {
         fake_load(FAKE_OPENCL_PATH);
     }
@@ -116,8 +112,7 @@ static inline int setup(void **state) {
     return 0;
 }
 
-static inline int teardown(void **state) {
-    (void)state;
+static inline int teardown(void) {
     vr_mem_fail_at(0, false);
     vr_os_fail_at(0, false, 0);
     fake->reset();
@@ -178,7 +173,5 @@ static inline vram_addr take_memory(struct vr_device *device, uint64_t bytes) {
 static inline void give_memory(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     assert_int_equal(device->ops->free(device, addr, bytes), VRAM_OK);
 }
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 #endif

@@ -5,12 +5,9 @@
 
 #include "byte_units.h"
 #include "replay/policy.h"
+#include "rig/rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct bench {
     struct place place;

@@ -3,15 +3,11 @@
 #ifndef TEST_PRINTED_TEXT_H
 #define TEST_PRINTED_TEXT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "rig/rig.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { PRINTED_MAX = 1 << 18 };
 static char printed[PRINTED_MAX]; /* since printed_begin, once printed_end was called */

@@ -77,24 +77,24 @@ static inline vram_addr block_of(struct pair *pair, vram_pool *pool, uint64_t by
 }
 
 static inline void fill(struct pair *pair, vram_addr addr, uint64_t bytes, uint32_t seed) {
-    uint32_t *words = test_malloc(bytes);
+    uint32_t *words = malloc(bytes);
     for (uint64_t i = 0; i < bytes / 4; i++) {
         words[i] = seed + (uint32_t)i * 2654435761u;
     }
     assert_ok(vram_transfer_upload(pair->rig.queue, addr, words, bytes, NULL, NULL));
     assert_ok(vram_queue_wait(pair->rig.queue, VRAM_TIMEOUT_DEFAULT));
-    test_free(words);
+    free(words);
 }
 
 static inline bool filled(struct pair *pair, vram_addr addr, uint64_t bytes, uint32_t seed) {
-    uint32_t *words = test_malloc(bytes);
+    uint32_t *words = malloc(bytes);
     bool good = true;
     assert_ok(vram_transfer_download(pair->rig.queue, words, addr, bytes, NULL, NULL));
     assert_ok(vram_queue_wait(pair->rig.queue, VRAM_TIMEOUT_DEFAULT));
     for (uint64_t i = 0; i < bytes / 4 && good; i++) {
         good = words[i] == seed + (uint32_t)i * 2654435761u;
     }
-    test_free(words);
+    free(words);
     return good;
 }
 

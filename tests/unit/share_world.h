@@ -10,6 +10,7 @@
 #include "assert_ok.h"
 #include "child.h"
 #include "descriptors.h"
+#include "rig/rig.h"
 #include "vram/vram.h"
 
 #include <dirent.h>
@@ -90,7 +91,7 @@ static inline uint32_t share_readers(vram_share *share) {
 
 /* Waits until the share has so many readers: a few seconds at most. */
 static inline void share_await_readers(vram_share *share, uint32_t count) {
-    for (int i = 0; i < 5000 && share_readers(share) != count; i++) {
+    for (int i = 0; i < 30000 && share_readers(share) != count; i++) {
         usleep(1000);
     }
     assert_int_equal(share_readers(share), count);
@@ -116,7 +117,7 @@ static inline bool share_stats_say(vram_pool *pool, vram_report_format format, c
 
 /* Waits until no more than that are open: the server may still be closing some. */
 static inline void share_await_descriptors(uint32_t most) {
-    for (int i = 0; i < 2000 && descriptors_open() > most; i++) {
+    for (int i = 0; i < 30000 && descriptors_open() > most; i++) {
         usleep(1000);
     }
     assert_true(descriptors_open() <= most);
@@ -148,9 +149,12 @@ static inline void share_spawn(struct share_child *child, const char *part,
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, in[0], 0);
     posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-    char *const arguments[] = {
-        "test_share", (char *)part, hex, (char *)share_backend, (char *)(argument ? argument : ""),
-        NULL};
+    char *const arguments[] = {(char *)rig_self(),
+                               (char *)part,
+                               hex,
+                               (char *)share_backend,
+                               (char *)(argument ? argument : ""),
+                               NULL};
     assert_int_equal(posix_spawn(&child->pid, "/proc/self/exe", &actions, NULL, arguments, environ),
                      0);
     posix_spawn_file_actions_destroy(&actions);
@@ -225,8 +229,7 @@ static inline int share_play(const struct share_part *parts, int count, char **a
 }
 
 /* A folder of the test's own for each test. */
-static inline int share_folder_make(void **state) {
-    (void)state;
+static inline int share_folder_make(void) {
     strcpy(share_dir, "/tmp/vram-test-XXXXXX");
     if (!mkdtemp(share_dir)) {
         return -1;

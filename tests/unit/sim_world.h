@@ -15,13 +15,7 @@
 #include "unit/assert_ok.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define PAGE    ((uint64_t)vr_os_page_bytes())
 #define GRANULE (2 * VR_MIB)

@@ -15,13 +15,7 @@
 #include "unit/stats_of.h"
 #include "vram/vram.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { BLOCKS = 6 };
 
@@ -81,8 +75,7 @@ static inline void rig_end(struct rig *rig, bool complete) {
     vram_context_destroy(rig->context);
 }
 
-static inline int nothing_left(void **state) {
-    (void)state;
+static inline int nothing_left(void) {
     vr_mem_fail_at(0, false);
     vr_option_reset();
     vram_log_set(NULL, NULL, VRAM_LOG_OFF);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* space_fixture.h: a space over the driver of space_driver.h, for cmocka; include that before. */
+/* space_fixture.h: a space over the driver of space_driver.h; include that before. */
 #ifndef VR_SPACE_FIXTURE_H
 #define VR_SPACE_FIXTURE_H
 
@@ -29,14 +29,14 @@ static inline struct vr_space_stats stats_of(struct fixture *fixture) {
 }
 
 /* How far queue 1 has come at the start, and whether handles may have aliases. */
-static inline int fixture_begin(void **state, uint64_t passed, bool alias) {
+static inline int fixture_begin(uint64_t passed, bool alias) {
     struct fixture *fixture = calloc(1, sizeof *fixture);
     assert_non_null(fixture);
     fixture->config = driver_config(&fixture->driver);
     fixture->config.alias = alias;
     fixture->driver.passed[1] = passed;
     assert_int_equal(vr_space_create(&fixture->config, &fixture->space), VRAM_OK);
-    *state = fixture;
+    rig_state = fixture;
     return 0;
 }
 
@@ -59,8 +59,8 @@ static inline void fixture_put(struct fixture *fixture, struct vr_block *block) 
     assert_sound(fixture->space);
 }
 
-static inline int fixture_end(void **state) {
-    struct fixture *fixture = *state;
+static inline int fixture_end(void) {
+    struct fixture *fixture = rig_state;
     assert_sound(fixture->space);
     vr_space_destroy(fixture->space);
     free(fixture);

@@ -3,21 +3,14 @@
  * test_account.c: one GPU behind several backends is one account. The tests' drivers for CUDA and
  * HIP name the same GPUs, and the one for OpenCL does so when told.
  */
-#include "base/memory.h"
 #include "base/option.h"
-#include "base/size.h"
+#include "byte_units.h"
 #include "trims.h"
 #include "unit/assert_ok.h"
 #include "vram/vram.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* A device of each backend for the first GPU, CUDA's for the second too, and a pool on each. */
 enum { CUDA, HIP, OPENCL, SECOND, COUNT };
@@ -57,8 +50,7 @@ static void open_gpu(struct gpu *gpu) {
     }
 }
 
-static int set_up(void **state) {
-    (void)state;
+static int set_up(void) {
     setenv("FAKE_CUDA_DEVICES", "2", 1);
     setenv("FAKE_OPENCL", "twin=1", 1);
     assert_ok(vram_option_set("cuda_library", FAKE_CUDA_PATH));
@@ -67,8 +59,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int tear_down(void **state) {
-    (void)state;
+static int tear_down(void) {
     vr_option_reset();
     assert_int_equal(vram_host_bytes(), 0);
     return 0;
@@ -91,148 +82,138 @@ static uint64_t reserved(vram_device *device) {
 
 /* -------------------------------------------------------------------- limits */
 
-static void one_limit_for_one_gpu(void **state) {
+TEST(one_limit_for_one_gpu) {
     struct gpu gpu;
     vram_addr first, second, third;
-    (void)state;
     assert_ok(vram_option_set("device_limit", "64M"));
     open_gpu(&gpu);
-    assert_ok(vram_device_alloc(gpu.devices[CUDA], 40 * VR_MIB, VRAM_MEMORY_DEVICE, &first));
-    assert_int_equal(vram_device_alloc(gpu.devices[HIP], 40 * VR_MIB, VRAM_MEMORY_DEVICE, &second),
+    assert_ok(vram_device_alloc(gpu.devices[CUDA], 40 * MIB, VRAM_MEMORY_DEVICE, &first));
+    assert_int_equal(vram_device_alloc(gpu.devices[HIP], 40 * MIB, VRAM_MEMORY_DEVICE, &second),
                      VRAM_ERR_LIMIT);
-    assert_int_equal(
-        vram_device_alloc(gpu.devices[OPENCL], 40 * VR_MIB, VRAM_MEMORY_DEVICE, &second),
-        VRAM_ERR_LIMIT);
-    assert_ok(vram_device_alloc(gpu.devices[HIP], 16 * VR_MIB, VRAM_MEMORY_DEVICE, &second));
-    assert_int_equal(vram_device_alloc(gpu.devices[CUDA], 16 * VR_MIB, VRAM_MEMORY_DEVICE, &third),
+    assert_int_equal(vram_device_alloc(gpu.devices[OPENCL], 40 * MIB, VRAM_MEMORY_DEVICE, &second),
+                     VRAM_ERR_LIMIT);
+    assert_ok(vram_device_alloc(gpu.devices[HIP], 16 * MIB, VRAM_MEMORY_DEVICE, &second));
+    assert_int_equal(vram_device_alloc(gpu.devices[CUDA], 16 * MIB, VRAM_MEMORY_DEVICE, &third),
                      VRAM_ERR_LIMIT);
     /* The second GPU has 64 MiB of its own. */
-    assert_ok(vram_device_alloc(gpu.devices[SECOND], 64 * VR_MIB, VRAM_MEMORY_DEVICE, &third));
+    assert_ok(vram_device_alloc(gpu.devices[SECOND], 64 * MIB, VRAM_MEMORY_DEVICE, &third));
     /* Each device tells of its own, and the context of all. */
-    assert_int_equal(reserved(gpu.devices[CUDA]), 40 * VR_MIB);
-    assert_int_equal(reserved(gpu.devices[HIP]), 16 * VR_MIB);
+    assert_int_equal(reserved(gpu.devices[CUDA]), 40 * MIB);
+    assert_int_equal(reserved(gpu.devices[HIP]), 16 * MIB);
     assert_int_equal(reserved(gpu.devices[OPENCL]), 0);
     vram_pool_stats all = {.size = sizeof all};
     assert_ok(vram_context_stats_get(gpu.context, &all));
-    assert_int_equal(all.reserved_bytes, 120 * VR_MIB);
+    assert_int_equal(all.reserved_bytes, 120 * MIB);
     /* What one gives back another may have. */
     assert_ok(vram_device_free(gpu.devices[CUDA], first));
-    assert_ok(vram_device_alloc(gpu.devices[OPENCL], 40 * VR_MIB, VRAM_MEMORY_DEVICE, &first));
+    assert_ok(vram_device_alloc(gpu.devices[OPENCL], 40 * MIB, VRAM_MEMORY_DEVICE, &first));
     vram_context_destroy(gpu.context);
 }
 
-static void limits_are_set_through_any_device(void **state) {
+TEST(limits_are_set_through_any_device) {
     struct gpu gpu;
-    vram_limits limits = {.size = sizeof limits, .hard_bytes = 48 * VR_MIB},
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = 48 * MIB},
                 got = {.size = sizeof got};
     vram_addr addr, more;
-    (void)state;
     open_gpu(&gpu);
     assert_ok(vram_device_limits_set(gpu.devices[OPENCL], &limits));
     assert_ok(vram_device_limits_get(gpu.devices[CUDA], &got));
-    assert_int_equal(got.hard_bytes, 48 * VR_MIB);
+    assert_int_equal(got.hard_bytes, 48 * MIB);
     assert_ok(vram_device_limits_get(gpu.devices[SECOND], &got));
     assert_int_equal(got.hard_bytes, VRAM_LIMIT_NONE);
-    assert_ok(vram_alloc(gpu.pools[CUDA], 32 * VR_MIB, gpu.queues[CUDA], &addr));
-    assert_int_equal(vram_alloc(gpu.pools[HIP], 32 * VR_MIB, gpu.queues[HIP], &more),
+    assert_ok(vram_alloc(gpu.pools[CUDA], 32 * MIB, gpu.queues[CUDA], &addr));
+    assert_int_equal(vram_alloc(gpu.pools[HIP], 32 * MIB, gpu.queues[HIP], &more), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_alloc(gpu.pools[OPENCL], 32 * MIB, gpu.queues[OPENCL], &more),
                      VRAM_ERR_LIMIT);
-    assert_int_equal(vram_alloc(gpu.pools[OPENCL], 32 * VR_MIB, gpu.queues[OPENCL], &more),
-                     VRAM_ERR_LIMIT);
-    assert_ok(vram_alloc(gpu.pools[SECOND], 64 * VR_MIB, gpu.queues[SECOND], &more));
+    assert_ok(vram_alloc(gpu.pools[SECOND], 64 * MIB, gpu.queues[SECOND], &more));
     /* A lower limit takes what is free from the pools of every backend. */
     free_now(&gpu, CUDA, addr);
-    assert_true(reserved(gpu.devices[CUDA]) >= 32 * VR_MIB);
-    limits.hard_bytes = 16 * VR_MIB;
+    assert_true(reserved(gpu.devices[CUDA]) >= 32 * MIB);
+    limits.hard_bytes = 16 * MIB;
     assert_ok(vram_device_limits_set(gpu.devices[HIP], &limits));
-    assert_true(reserved(gpu.devices[CUDA]) <= 16 * VR_MIB);
+    assert_true(reserved(gpu.devices[CUDA]) <= 16 * MIB);
     vram_context_destroy(gpu.context);
 }
 
 /* Memory that a pool of another backend keeps for later is given back before a request is
    refused. */
-static void a_pool_yields_to_another_backends(void **state) {
+TEST(a_pool_yields_to_another_backends) {
     static const int others[] = {HIP, OPENCL};
-    (void)state;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         struct gpu gpu;
         vram_addr addr;
         assert_ok(vram_option_set("device_limit", "48M"));
         open_gpu(&gpu);
-        assert_ok(vram_alloc(gpu.pools[CUDA], 32 * VR_MIB, gpu.queues[CUDA], &addr));
+        assert_ok(vram_alloc(gpu.pools[CUDA], 32 * MIB, gpu.queues[CUDA], &addr));
         free_now(&gpu, CUDA, addr);
-        assert_true(reserved(gpu.devices[CUDA]) >= 32 * VR_MIB);
-        assert_ok(vram_alloc(gpu.pools[others[i]], 40 * VR_MIB, gpu.queues[others[i]], &addr));
-        assert_true(reserved(gpu.devices[CUDA]) <= 8 * VR_MIB);
+        assert_true(reserved(gpu.devices[CUDA]) >= 32 * MIB);
+        assert_ok(vram_alloc(gpu.pools[others[i]], 40 * MIB, gpu.queues[others[i]], &addr));
+        assert_true(reserved(gpu.devices[CUDA]) <= 8 * MIB);
         vram_context_destroy(gpu.context);
     }
 }
 
 /* ---------------------------------------------------------------- what is kept */
 
-static void a_quota_is_the_gpus(void **state) {
+TEST(a_quota_is_the_gpus) {
     struct gpu gpu;
     vram_addr addr, more;
     vram_alloc_options options = {.size = sizeof options, .tag = "tenant"};
-    (void)state;
     open_gpu(&gpu);
-    assert_ok(vram_tag_quota_set(gpu.devices[CUDA], "tenant", 0, 8 * VR_MIB));
-    assert_ok(vram_alloc_with(gpu.pools[CUDA], 6 * VR_MIB, gpu.queues[CUDA], &options, &addr));
-    assert_int_equal(vram_alloc_with(gpu.pools[HIP], 6 * VR_MIB, gpu.queues[HIP], &options, &more),
+    assert_ok(vram_tag_quota_set(gpu.devices[CUDA], "tenant", 0, 8 * MIB));
+    assert_ok(vram_alloc_with(gpu.pools[CUDA], 6 * MIB, gpu.queues[CUDA], &options, &addr));
+    assert_int_equal(vram_alloc_with(gpu.pools[HIP], 6 * MIB, gpu.queues[HIP], &options, &more),
                      VRAM_ERR_LIMIT);
-    assert_ok(vram_alloc_with(gpu.pools[SECOND], 6 * VR_MIB, gpu.queues[SECOND], &options, &more));
+    assert_ok(vram_alloc_with(gpu.pools[SECOND], 6 * MIB, gpu.queues[SECOND], &options, &more));
     free_now(&gpu, CUDA, addr);
-    assert_ok(vram_alloc_with(gpu.pools[HIP], 6 * VR_MIB, gpu.queues[HIP], &options, &addr));
+    assert_ok(vram_alloc_with(gpu.pools[HIP], 6 * MIB, gpu.queues[HIP], &options, &addr));
     vram_tag_info info = {.size = sizeof info};
     assert_ok(vram_tag_info_get(gpu.devices[OPENCL], "tenant", &info));
-    assert_true(info.used_bytes >= 6 * VR_MIB && info.used_bytes < 8 * VR_MIB);
+    assert_true(info.used_bytes >= 6 * MIB && info.used_bytes < 8 * MIB);
     vram_context_destroy(gpu.context);
 }
 
 /* Statistics are the device's own, scopes of peaks too. */
-static void peaks_are_each_devices_own(void **state) {
+TEST(peaks_are_each_devices_own) {
     struct gpu gpu;
     vram_addr addr;
     vram_peaks peaks = {.size = sizeof peaks};
-    (void)state;
     open_gpu(&gpu);
     assert_ok(vram_device_peaks_begin(gpu.devices[CUDA]));
     assert_int_equal(vram_device_peaks_end(gpu.devices[HIP], &peaks), VRAM_ERR_INVALID);
     assert_ok(vram_device_peaks_begin(gpu.devices[HIP]));
-    assert_ok(vram_device_alloc(gpu.devices[HIP], 16 * VR_MIB, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_device_alloc(gpu.devices[HIP], 16 * MIB, VRAM_MEMORY_DEVICE, &addr));
     assert_ok(vram_device_peaks_end(gpu.devices[HIP], &peaks));
-    assert_int_equal(peaks.reserved_bytes, 16 * VR_MIB);
+    assert_int_equal(peaks.reserved_bytes, 16 * MIB);
     assert_ok(vram_device_peaks_end(gpu.devices[CUDA], &peaks));
     assert_int_equal(peaks.reserved_bytes, 0);
     vram_context_destroy(gpu.context);
 }
 
 /* What the program itself holds through another backend is not said to be other programs'. */
-static void a_report_knows_ones_own(void **state) {
+TEST(a_report_knows_ones_own) {
     struct gpu gpu;
     vram_addr addr, more;
     vram_oom_report report = {.size = sizeof report};
-    (void)state;
     assert_ok(vram_option_set("device_limit", "64M"));
     open_gpu(&gpu);
-    assert_ok(vram_device_alloc(gpu.devices[CUDA], 40 * VR_MIB, VRAM_MEMORY_DEVICE, &addr));
-    assert_int_equal(vram_alloc(gpu.pools[HIP], 40 * VR_MIB, gpu.queues[HIP], &more),
-                     VRAM_ERR_LIMIT);
+    assert_ok(vram_device_alloc(gpu.devices[CUDA], 40 * MIB, VRAM_MEMORY_DEVICE, &addr));
+    assert_int_equal(vram_alloc(gpu.pools[HIP], 40 * MIB, gpu.queues[HIP], &more), VRAM_ERR_LIMIT);
     assert_ok(vram_oom_report_get(gpu.pools[HIP], &report));
-    assert_int_equal(report.process_bytes, 40 * VR_MIB);
+    assert_int_equal(report.process_bytes, 40 * MIB);
     vram_context_destroy(gpu.context);
 }
 
-static void selection_counts_once(void **state) {
+TEST(selection_counts_once) {
     struct gpu gpu;
     vram_addr addr;
     uint32_t index = 99;
-    vram_select_options options = {.size = sizeof options, .bytes = 40 * VR_MIB, .order = "hip"};
-    (void)state;
+    vram_select_options options = {.size = sizeof options, .bytes = 40 * MIB, .order = "hip"};
     assert_ok(vram_option_set("device_limit", "64M"));
     open_gpu(&gpu);
     assert_ok(vram_device_select(gpu.context, &options, &index));
     assert_int_equal(index, gpu.index[HIP]);
-    assert_ok(vram_device_alloc(gpu.devices[CUDA], 40 * VR_MIB, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_device_alloc(gpu.devices[CUDA], 40 * MIB, VRAM_MEMORY_DEVICE, &addr));
     assert_int_equal(vram_device_select(gpu.context, &options, &index), VRAM_ERR_DEVICE_MEMORY);
     options.order = "hip,opencl,cuda:1";
     assert_ok(vram_device_select(gpu.context, &options, &index));
@@ -240,16 +221,4 @@ static void selection_counts_once(void **state) {
     vram_context_destroy(gpu.context);
 }
 
-int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(one_limit_for_one_gpu),
-        TEST(limits_are_set_through_any_device),
-        TEST(a_pool_yields_to_another_backends),
-        TEST(a_quota_is_the_gpus),
-        TEST(peaks_are_each_devices_own),
-        TEST(a_report_knows_ones_own),
-        TEST(selection_counts_once),
-    };
-    return cmocka_run_group_tests_name("account", tests, NULL, NULL);
-}
+EACH_TEST(set_up, tear_down)

@@ -3,16 +3,11 @@
 #include "base/atomic.h"
 #include "base/os/os.h"
 #include "base/size.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "rig/rig.h"
 
 #define MOST UINT64_MAX
 
-static void sums_and_products_tell_overflow(void **state) {
-    (void)state;
+TEST(sums_and_products_tell_overflow) {
     uint64_t out = 7;
     assert_true(vr_add(1, 2, &out) && out == 3);
     assert_true(vr_add(MOST, 0, &out) && out == MOST);
@@ -28,8 +23,7 @@ static void sums_and_products_tell_overflow(void **state) {
     assert_true(out == 7);
 }
 
-static void rounding_up_takes_any_unit(void **state) {
-    (void)state;
+TEST(rounding_up_takes_any_unit) {
     uint64_t out = 7;
     assert_true(vr_round_up(0, 4096, &out) && out == 0);
     assert_true(vr_round_up(1, 4096, &out) && out == 4096);
@@ -44,8 +38,7 @@ static void rounding_up_takes_any_unit(void **state) {
     assert_true(vr_round_up(MOST - 4095, 4096, &out) && out == MOST - 4095);
 }
 
-static void powers_and_bits(void **state) {
-    (void)state;
+TEST(powers_and_bits) {
     assert_false(vr_is_power_of_two(0));
     for (unsigned bit = 0; bit < 64; bit++) {
         uint64_t value = UINT64_C(1) << bit;
@@ -58,8 +51,7 @@ static void powers_and_bits(void **state) {
     }
 }
 
-static void inside_does_not_wrap(void **state) {
-    (void)state;
+TEST(inside_does_not_wrap) {
     assert_true(vr_inside(10, 5, 10, 5));
     assert_true(vr_inside(12, 3, 10, 5));
     assert_true(vr_inside(15, 0, 10, 5)); /* nothing, at the end */
@@ -71,8 +63,7 @@ static void inside_does_not_wrap(void **state) {
     assert_true(vr_inside(MOST, 0, MOST - 5, 5));
 }
 
-static void overlap_is_a_shared_byte(void **state) {
-    (void)state;
+TEST(overlap_is_a_shared_byte) {
     assert_true(vr_overlap(10, 5, 14, 5));
     assert_true(vr_overlap(14, 5, 10, 5));
     assert_false(vr_overlap(10, 5, 15, 5));
@@ -95,8 +86,7 @@ static void raise_peak(void *argument) {
     }
 }
 
-static void a_maximum_only_rises(void **state) {
-    (void)state;
+TEST(a_maximum_only_rises) {
     struct vr_thread threads[3];
     uint64_t starts[3] = {0, 1, 2};
     for (int i = 0; i < 3; i++) {
@@ -108,16 +98,4 @@ static void a_maximum_only_rises(void **state) {
     assert_int_equal(vr_load(&peak, VR_RELAXED), 2 + 49999 * 3);
     vr_atomic_max(&peak, 5);
     assert_int_equal(vr_load(&peak, VR_RELAXED), 2 + 49999 * 3);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_and_products_tell_overflow),
-        cmocka_unit_test(rounding_up_takes_any_unit),
-        cmocka_unit_test(powers_and_bits),
-        cmocka_unit_test(inside_does_not_wrap),
-        cmocka_unit_test(overlap_is_a_shared_byte),
-        cmocka_unit_test(a_maximum_only_rises),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

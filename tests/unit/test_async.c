@@ -4,7 +4,6 @@
  * once; ends of handles, queues, devices and contexts in every order; and producers that finish
  * late or never say why. Item 2 of the acceptance list.
  */
-#include "base/error.h"
 #include "unit/child.h"
 #include "unit/gate_world.h"
 #include "vram/extension.h"
@@ -41,37 +40,12 @@ static struct vr_async *begin(vram_device *handle, uint64_t result, vram_async *
 
 /* -------------------------------------------------------------------- basics */
 
-static void zeros_are_ready(void **state) {
-    vram_async async = {{0}};
-    vram_async_state found;
-    vram_error error = {.status = VRAM_ERR_LIMIT};
-    uint64_t result = 7;
-    struct told told = {0};
-    (void)state;
-    assert_int_equal(sizeof async, 32);
-    assert_ok(vram_async_poll(&async));
-    assert_ok(vram_async_wait(&async, 0));
-    assert_ok(vram_async_state_get(&async, &found));
-    assert_int_equal(found, VRAM_ASYNC_READY);
-    assert_true(vram_async_is_ready(&async));
-    assert_ok(vram_async_result_get(&async, &result));
-    assert_int_equal(result, 0);
-    assert_ok(vram_async_error_get(&async, &error));
-    assert_int_equal(error.status, VRAM_OK);
-    assert_ok(vram_async_then(&async, tell, &told));
-    assert_int_equal(times(&told), 1);
-    vram_async_end(&async);
-    assert_int_equal(vram_async_end(NULL), VRAM_OK);
-    expect_no_record();
-}
-
 /* Acceptance item 2: pending on a long kernel while the host works; ready afterwards, and asked
    again. */
-static void acceptance_2_pending_then_ready(void **state) {
+TEST(acceptance_2_pending_then_ready) {
     static struct gate gate;
     uint64_t host_work = 0, result = 7;
     vram_error error;
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     gate_shut(rig.device, rig.queue, &gate);
     vram_async async = async_here(rig.queue, "long_kernel");
@@ -102,50 +76,6 @@ static void acceptance_2_pending_then_ready(void **state) {
     vram_context_destroy(rig.context);
 }
 
-struct keeper {
-    pthread_t thread;
-    struct gate *gate;
-};
-
-static void *open_after_a_while(void *argument) {
-    struct keeper *keeper = argument;
-    vr_os_sleep(40 * MS);
-    gate_open(keeper->gate);
-    return NULL;
-}
-
-/* Acceptance item 2: the host has the time of a long kernel for itself, all but the polls. */
-static void acceptance_2_overlap_is_measured(void **state) {
-    static struct gate gate;
-    uint64_t asked = 0, worked = 0, sum = 0;
-    (void)state;
-    struct rig rig = rig_make("host", NULL);
-    struct keeper keeper = {.gate = &gate};
-    gate_shut(rig.device, rig.queue, &gate);
-    uint64_t begin = vr_os_now();
-    vram_async async = async_here(rig.queue, "long_kernel");
-    assert_int_equal(pthread_create(&keeper.thread, NULL, open_after_a_while, &keeper), 0);
-    for (bool pending = true; pending;) {
-        uint64_t before = vr_os_now();
-        for (uint64_t i = 0; i < 20000; i++) {
-            sum += i * i ^ sum >> 3;
-        }
-        uint64_t between = vr_os_now();
-        pending = vram_async_poll(&async) == VRAM_ERR_NOT_READY;
-        asked += vr_os_now() - between;
-        worked += between - before;
-    }
-    uint64_t total = vr_os_now() - begin;
-    pthread_join(keeper.thread, NULL);
-    print_message("overlap %.3f: %.1f ms of host work and %.3f ms of polls in %.1f ms (%u)\n",
-                  (double)worked / (double)total, (double)worked / 1e6, (double)asked / 1e6,
-                  (double)total / 1e6, (unsigned)(sum & 1));
-    assert_true(total >= 40 * MS);
-    assert_true(worked > total / 2); /* a busy machine takes its part */
-    assert_ok(vram_async_wait(&async, 0));
-    vram_context_destroy(rig.context);
-}
-
 static atomic_int lost_lines;
 
 static void count_lost(void *user, vram_log_level level, const char *text) {
@@ -156,10 +86,9 @@ static void count_lost(void *user, vram_log_level level, const char *text) {
 }
 
 /* Acceptance item 2: a forced failure is an error with text, logged once, told every time. */
-static void acceptance_2_failure_has_text(void **state) {
+TEST(acceptance_2_failure_has_text) {
     struct told told = {0};
     vram_error error;
-    (void)state;
     struct rig rig = rig_make("sim", "memory=64M,lag=10000");
     hook_set(rig.device);
     hook.poll_answer = VRAM_ERR_NOT_READY;
@@ -195,9 +124,8 @@ static void acceptance_2_failure_has_text(void **state) {
 
 /* The queue of a lost device ends, and with it its points count as passed: the handle knows
    better. */
-static void a_lost_device_is_told_after_its_queue(void **state) {
+TEST(a_lost_device_is_told_after_its_queue) {
     struct told told = {0};
-    (void)state;
     struct rig rig = rig_make("sim", "memory=64M,lag=1000");
     hook_set(rig.device);
     hook.poll_answer = VRAM_ERR_NOT_READY;
@@ -212,6 +140,7 @@ static void a_lost_device_is_told_after_its_queue(void **state) {
     assert_int_equal(vram_async_poll(&async), VRAM_ERR_DEVICE_LOST);
     vram_async_end(&async);
     assert_ok(vram_async_poll(&async));
+    assert_false(vram_async_is_ready(NULL));
     vram_context_destroy(rig.context);
 }
 
@@ -220,14 +149,12 @@ static void a_lost_device_is_told_after_its_queue(void **state) {
 enum { SEVERAL = 3 };
 
 /* The first that is ready or has failed, in the order of the list. */
-static void the_first_of_several(void **state) {
+TEST(the_first_of_several, "sim:memory=64M") {
     vram_async asyncs[SEVERAL], zero[2] = {{{0}}, {{0}}};
     struct vr_async *records[SEVERAL];
     size_t index = 77;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
     for (int i = 0; i < SEVERAL; i++) {
-        records[i] = begin(rig.device, 0, &asyncs[i]);
+        records[i] = begin(rig->device, 0, &asyncs[i]);
     }
     assert_int_equal(vram_async_wait_any(asyncs, SEVERAL, 2000000, &index), VRAM_ERR_TIMEOUT);
     assert_int_equal(index, 77);
@@ -250,7 +177,6 @@ static void the_first_of_several(void **state) {
     for (int i = 0; i < SEVERAL; i++) {
         vram_async_end(&asyncs[i]);
     }
-    rig_end_clean(&rig);
 }
 
 static bool is_readable(int fd, int patience_ms) {
@@ -259,12 +185,11 @@ static bool is_readable(int fd, int patience_ms) {
 }
 
 /* An event loop sleeps in poll(2) until the first is over; the descriptor is the program's. */
-static void a_descriptor_tells_of_the_first(void **state) {
+TEST(a_descriptor_tells_of_the_first) {
     vram_async asyncs[SEVERAL];
     struct vr_async *records[SEVERAL];
     size_t index;
     int fd = -1, early = -1;
-    (void)state;
     struct rig rig = rig_make("sim", "memory=64M");
     for (int i = 0; i < SEVERAL; i++) {
         records[i] = begin(rig.device, 0, &asyncs[i]);
@@ -296,9 +221,8 @@ static void a_descriptor_tells_of_the_first(void **state) {
 }
 
 /* Work of a queue, and a context that ends: the loop is woken, too. */
-static void a_descriptor_ends_with_the_context(void **state) {
+TEST(a_descriptor_ends_with_the_context) {
     int fd = -1;
-    (void)state;
     struct rig rig = rig_make("sim", "memory=64M,lag=1000");
     hook_set(rig.device);
     hook.poll_answer = VRAM_ERR_NOT_READY;
@@ -317,52 +241,24 @@ static void a_descriptor_ends_with_the_context(void **state) {
 }
 
 /* A driver that cannot answer tells nothing of the work: the memory may still be written to. */
-static void a_refused_question_is_no_failure(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    hook_set(rig.device);
+TEST(a_refused_question_is_no_failure, "sim:memory=64M") {
+    hook_set(rig->device);
     hook.poll_answer = VRAM_ERR_NOT_READY;
-    vram_async async = async_here(rig.queue, "transfer");
+    vram_async async = async_here(rig->queue, "transfer");
     hook.poll_answer = VRAM_ERR_BACKEND;
     vr_error_set(VRAM_ERR_BACKEND, "hook", "poll", 3, "cannot say");
     assert_int_equal(vram_async_wait(&async, MS), VRAM_ERR_BACKEND);
     assert_int_equal(state_of(&async), VRAM_ASYNC_PENDING);
     hook.poll_answer = VRAM_OK;
     assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
-    rig_end_clean(&rig);
 }
 
 /* ----------------------------------------------------------------- callbacks */
 
-static void callbacks_come_once_and_in_order(void **state) {
-    static struct gate gate;
-    struct told told[4] = {{0}};
-    (void)state;
-    struct rig rig = rig_make("host", NULL);
-    gate_shut(rig.device, rig.queue, &gate);
-    vram_async async = async_here(rig.queue, "work");
-    for (int i = 0; i < 3; i++) {
-        assert_ok(vram_async_then(&async, tell, &told[i]));
-    }
-    assert_int_equal(vram_async_poll(&async), VRAM_ERR_NOT_READY);
-    assert_int_equal(times(&told[0]), 0);
-    gate_open(&gate);
-    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_async_then(&async, tell, &told[3])); /* over: at once */
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(times(&told[i]), 1);
-        assert_int_equal(told[i].status, VRAM_OK);
-        assert_true(i == 0 || told[i].order > told[i - 1].order);
-    }
-    vram_context_destroy(rig.context);
-}
-
-static void callbacks_need_no_question(void **state) {
+TEST(callbacks_need_no_question) {
     static struct gate gate;
     struct told told[3] = {{0}};
     uint64_t pending = 7;
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     gate_shut(rig.device, rig.queue, &gate);
     vram_async first = async_here(rig.queue, "first"), ended = async_here(rig.queue, "ended");
@@ -407,9 +303,8 @@ static void end_everything(void *user, vram_status status) {
     vram_context_destroy(ender->rig->context);
 }
 
-static void a_callback_may_end_everything(void **state) {
+TEST(a_callback_may_end_everything) {
     static struct gate gate;
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     gate_shut(rig.device, rig.queue, &gate);
     vram_async async = async_here(rig.queue, "work");
@@ -422,44 +317,6 @@ static void a_callback_may_end_everything(void **state) {
 }
 
 /* ------------------------------------------------------------------- threads */
-
-struct crowd {
-    pthread_t thread[4];
-    const vram_async *async;
-    int by;
-};
-
-static void *crowd_waits(void *argument) {
-    struct crowd *crowd = argument;
-    for (int i = 0; i < 100; i++) {
-        vram_status status = vram_async_poll(crowd->async);
-        assert_true(status == VRAM_OK || status == VRAM_ERR_NOT_READY);
-    }
-    assert_ok(vram_async_wait(crowd->async, VRAM_TIMEOUT_DEFAULT));
-    return NULL;
-}
-
-static void many_ask_and_one_calls(void **state) {
-    static struct gate gate;
-    (void)state;
-    struct rig rig = rig_make("host", NULL);
-    for (int round = 0; round < 10; round++) {
-        struct told told = {0};
-        gate_shut(rig.device, rig.queue, &gate);
-        vram_async async = async_here(rig.queue, "work");
-        struct crowd crowd = {.async = &async};
-        assert_ok(vram_async_then(&async, tell, &told));
-        for (int i = 0; i < 4; i++) {
-            assert_int_equal(pthread_create(&crowd.thread[i], NULL, crowd_waits, &crowd), 0);
-        }
-        gate_open(&gate);
-        for (int i = 0; i < 4; i++) {
-            pthread_join(crowd.thread[i], NULL);
-        }
-        assert_int_equal(times(&told), 1);
-    }
-    vram_context_destroy(rig.context);
-}
 
 struct finisher {
     pthread_t thread;
@@ -477,9 +334,8 @@ static void *finish_later(void *argument) {
     return NULL;
 }
 
-static void producers_finish_from_any_thread(void **state) {
+TEST(producers_finish_from_any_thread) {
     static const vram_status statuses[] = {VRAM_OK, VRAM_ERR_BACKEND};
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     for (int i = 0; i < 2; i++) {
         vram_async async;
@@ -508,10 +364,9 @@ static void producers_finish_from_any_thread(void **state) {
 }
 
 /* A count that is known at the end stays readable until the handle is ended; S0-20. */
-static void a_late_result_stays(void **state) {
+TEST(a_late_result_stays) {
     vram_async async, forgotten;
     uint64_t result = 0;
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     vr_async_finish_value(begin(rig.device, 0, &async), 12);
     vr_async_finish_value(begin(rig.device, 0, &forgotten), 13);
@@ -527,30 +382,11 @@ static void a_late_result_stays(void **state) {
     vram_context_destroy(rig.context);
 }
 
-/* Whoever learns of the end once more changes nothing of it. */
-static void the_first_end_stays(void **state) {
-    vram_async async;
-    uint64_t result = 0;
-    (void)state;
-    struct rig rig = rig_make("host", NULL);
-    struct vr_async *record = begin(rig.device, 0, &async);
-    vr_handle_ref(record->object.handle);
-    vr_async_finish_value(record, 12);
-    vr_async_settle(record, VRAM_ERR_BUSY, NULL);
-    vr_async_leave(record);
-    assert_ok(vram_async_wait(&async, 0));
-    assert_ok(vram_async_result_get(&async, &result));
-    assert_int_equal(result, 12);
-    vram_async_end(&async);
-    vram_context_destroy(rig.context);
-}
-
 /* What a producer begins may be ended by the device: first held, then behind a point. */
-static void a_record_may_follow_a_point(void **state) {
+TEST(a_record_may_follow_a_point) {
     static struct gate gate;
     vram_async async;
     vram_point point;
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     gate_shut(rig.device, rig.queue, &gate);
     struct vr_async *record = begin(rig.device, 5, &async);
@@ -565,11 +401,10 @@ static void a_record_may_follow_a_point(void **state) {
 
 /* ---------------------------------------------------------------------- ends */
 
-static void a_device_closes_under_a_producer(void **state) {
+TEST(a_device_closes_under_a_producer) {
     vram_async async[3];
     struct vr_async *record[3];
     struct told told = {0};
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     for (int i = 0; i < 3; i++) {
         record[i] = begin(rig.device, 1, &async[i]);
@@ -591,11 +426,10 @@ static void a_device_closes_under_a_producer(void **state) {
 
 /* A point that a producer knows only when its device has closed: the work is over, and the callback
    is made without a question. */
-static void a_record_may_follow_an_ended_queue(void **state) {
+TEST(a_record_may_follow_an_ended_queue) {
     struct told told = {0};
     vram_async async;
     vram_point point;
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     struct vr_async *record = begin(rig.device, 5, &async);
     assert_ok(vram_async_then(&async, tell, &told));
@@ -609,67 +443,13 @@ static void a_record_may_follow_an_ended_queue(void **state) {
     vram_context_destroy(rig.context);
 }
 
-static void forgotten_handles_do_not_add_up(void **state) {
-    uint64_t most = 0;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    hook_set(rig.device);
-    hook.poll_answer = VRAM_ERR_NOT_READY; /* so that each begins pending */
-    for (int i = 0; i < 3000; i++) {
-        (void)async_here(rig.queue, "forgotten");
-        uint64_t live = vr_handle_live(VR_KIND_ASYNC);
-        most = live > most ? live : most;
-    }
-    assert_true(most < 100);
-    hook.poll_answer = VRAM_OK;
-    rig_end_clean(&rig);
-    assert_int_equal(vr_handle_live(VR_KIND_ASYNC), 0);
-}
-
-static void ending_does_not_stop_the_work(void **state) {
-    static struct gate gate;
-    vram_async zero = {{0}};
-    (void)state;
-    struct rig rig = rig_make("host", NULL);
-    gate_shut(rig.device, rig.queue, &gate);
-    vram_async async = async_here(rig.queue, "work"), copy = async;
-    vram_async_end(&async);
-    assert_memory_equal(&async, &zero, sizeof zero);
-    vram_async_end(&async);
-    vram_async_end(&copy);
-    assert_int_equal(vr_handle_live(VR_KIND_ASYNC), 0);
-    gate_open(&gate);
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    vram_context_destroy(rig.context);
-}
-
-/* A copy of a handle that was ended still knows its point, and no more than that. */
-static void a_copy_outlives_its_handle(void **state) {
-    struct told told = {0};
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    hook_set(rig.device);
-    hook.poll_answer = VRAM_ERR_NOT_READY;
-    vram_async async = async_here(rig.queue, "work"), copy = async;
-    vram_async_end(&async);
-    assert_int_equal(state_of(&copy), VRAM_ASYNC_PENDING);
-    assert_int_equal(vram_async_then(&copy, tell, &told), VRAM_ERR_STALE);
-    hook.poll_answer = VRAM_OK;
-    assert_ok(vram_async_wait(&copy, VRAM_TIMEOUT_DEFAULT));
-    assert_int_equal(state_of(&copy), VRAM_ASYNC_READY);
-    assert_ok(vram_async_then(&copy, tell, &told));
-    assert_int_equal(times(&told), 1);
-    rig_end_clean(&rig);
-}
-
 /* ------------------------------------------------------------------ watchdog */
 
 /* No wait outlives its deadline, whichever way the work hangs. */
-static void no_wait_outlives_its_deadline(void **state) {
+TEST(no_wait_outlives_its_deadline) {
     static const uint64_t deadlines[] = {0, 1, MS / 10, 5 * MS, 30 * MS};
     static struct gate gate;
     vram_async held;
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     gate_shut(rig.device, rig.queue, &gate);
     struct vr_async *record = begin(rig.device, 0, &held);
@@ -693,50 +473,6 @@ static void no_wait_outlives_its_deadline(void **state) {
 
 /* ----------------------------------------------------------------- bad input */
 
-static void what_is_no_handle_is_refused(void **state) {
-    vram_async bad = {{1, 2, 3, 4}}, kept = bad;
-    vram_async_state found = 7;
-    vram_error error;
-    uint64_t result = 7;
-    (void)state;
-    struct rig rig = rig_make("host", NULL);
-    assert_int_equal(vram_async_poll(&bad), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_wait(&bad, 0), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_state_get(&bad, &found), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_error_get(&bad, &error), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_result_get(&bad, &result), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_then(&bad, tell, NULL), VRAM_ERR_INVALID);
-    assert_false(vram_async_is_ready(&bad));
-    assert_int_equal(vram_async_poll(NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_wait(NULL, 0), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_state_get(NULL, &found), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_error_get(NULL, &error), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_result_get(NULL, &result), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_then(NULL, tell, NULL), VRAM_ERR_INVALID);
-    assert_false(vram_async_is_ready(NULL));
-    assert_int_equal(found, 7);
-    vram_async queue_made_up = {{0xabc, 1, 0, 0}};
-    assert_int_equal(vram_async_poll(&queue_made_up), VRAM_ERR_INVALID);
-    vram_async not_made = {{(uint64_t)(uintptr_t)rig.queue, 99, 0, 0}};
-    assert_int_equal(vram_async_poll(&not_made), VRAM_ERR_INVALID);
-    vram_async good = {{0}};
-    assert_int_equal(vram_async_state_get(&good, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_error_get(&good, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_result_get(&good, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_then(&good, NULL, NULL), VRAM_ERR_INVALID);
-    vram_point point = {rig.queue, 99};
-    assert_int_equal(vram_async_of_point(point, NULL, &kept), VRAM_ERR_INVALID);
-    assert_memory_equal(&kept, &bad, sizeof bad);
-    assert_int_equal(vram_async_of_point((vram_point){0}, NULL, NULL), VRAM_ERR_INVALID);
-    assert_ok(vram_async_of_point((vram_point){0}, NULL, &kept));
-    assert_ok(vram_async_poll(&kept));
-    assert_int_equal(vram_async_poll_all(NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_end(&bad), VRAM_ERR_INVALID);
-    assert_ok(vram_async_end(&bad)); /* zeros now */
-    vram_context_destroy(rig.context);
-    assert_int_equal(vram_async_poll_all(rig.device, NULL), VRAM_ERR_STALE);
-}
-
 /* A child may ask, and learns that the work is its parent's; giving the handle up is harmless. */
 static vram_async_work *work_of_parent;
 
@@ -755,79 +491,16 @@ static int ask_in_child(void *argument) {
     return vram_async_poll(async) == VRAM_OK ? 0 : 2;
 }
 
-static void a_forked_child_is_told(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    hook_set(rig.device);
+TEST(a_forked_child_is_told, "sim:memory=64M") {
+    hook_set(rig->device);
     hook.poll_answer = VRAM_ERR_NOT_READY;
-    vram_async async = async_here(rig.queue, "work");
+    vram_async async = async_here(rig->queue, "work");
     vram_async produced;
-    assert_ok(vram_async_begin(rig.device, "product", 0, &produced, &work_of_parent));
+    assert_ok(vram_async_begin(rig->device, "product", 0, &produced, &work_of_parent));
     assert_int_equal(in_child(ask_in_child, &async), 0);
     assert_int_equal(vram_async_poll(&produced), VRAM_ERR_NOT_READY);
     assert_ok(vram_async_finish(work_of_parent, VRAM_OK));
     assert_ok(vram_async_poll(&produced));
     hook.poll_answer = VRAM_OK;
     assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
-    rig_end_clean(&rig);
-}
-
-/* Every allocation of the library's own fails in turn. */
-static void out_of_host_memory(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    hook_set(rig.device);
-    bool failed = true;
-    for (uint64_t nth = 1; failed; nth++) {
-        struct told told = {0};
-        vram_point point;
-        vram_async async = {{0}};
-        assert_true(nth < 20);
-        hook.poll_answer = VRAM_ERR_NOT_READY;
-        assert_ok(vram_queue_mark(rig.queue, &point));
-        vr_mem_fail_at(nth, false);
-        vram_status made = vram_async_of_point(point, "work", &async);
-        vram_status then = made == VRAM_OK ? vram_async_then(&async, tell, &told) : made;
-        failed = vr_mem_failed() > 0;
-        vr_mem_fail_at(0, false);
-        assert_int_equal(then, failed ? VRAM_ERR_HOST_MEMORY : VRAM_OK);
-        hook.poll_answer = VRAM_OK;
-        assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
-        assert_int_equal(times(&told), !failed);
-    }
-    rig_end_clean(&rig);
-}
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(zeros_are_ready),
-        HERE(acceptance_2_pending_then_ready),
-        HERE(acceptance_2_overlap_is_measured),
-        HERE(acceptance_2_failure_has_text),
-        HERE(the_first_of_several),
-        HERE(a_descriptor_tells_of_the_first),
-        HERE(a_descriptor_ends_with_the_context),
-        HERE(a_lost_device_is_told_after_its_queue),
-        HERE(a_refused_question_is_no_failure),
-        HERE(callbacks_come_once_and_in_order),
-        HERE(callbacks_need_no_question),
-        HERE(a_callback_may_end_everything),
-        HERE(many_ask_and_one_calls),
-        HERE(producers_finish_from_any_thread),
-        HERE(a_late_result_stays),
-        HERE(the_first_end_stays),
-        HERE(a_record_may_follow_a_point),
-        HERE(a_device_closes_under_a_producer),
-        HERE(a_record_may_follow_an_ended_queue),
-        HERE(forgotten_handles_do_not_add_up),
-        HERE(ending_does_not_stop_the_work),
-        HERE(a_copy_outlives_its_handle),
-        HERE(no_wait_outlives_its_deadline),
-        HERE(what_is_no_handle_is_refused),
-        HERE(a_forked_child_is_told),
-        HERE(out_of_host_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,8 +93,7 @@ static void page_write(void) {
     assert_int_equal(fclose(file), 0);
 }
 
-static int process_begin(void **state) {
-    (void)state;
+static int process_begin(void) {
     assert_true(page_owner_describe((uint64_t)getpid(), &place.name));
     page_make(&page, place.name.pid, place.name.start_ticks, place.name.pid_space);
     page.head.updated_ns = UINT64_MAX / 2;
@@ -105,9 +104,8 @@ static int process_begin(void **state) {
     return 0;
 }
 
-static int process_end(void **state) {
+static int process_end(void) {
     char path[256];
-    (void)state;
     path_of("page", path);
     (void)unlink(path);
     (void)rmdir(path);
@@ -178,8 +176,7 @@ static bool ask(struct server server, atomic_bool *stop) {
 
 /* ------------------------------------------------------------------- answers */
 
-static void answers_come(void **state) {
-    (void)state;
+TEST(answers_come) {
     static const char whole[] = "vram-live 1\nsum 1 2 3 4\nend\n";
     assert_true(ask((struct server){.text = whole, .repeats = 1}, NULL));
     assert_true(ask((struct server){.text = whole, .repeats = 1, .before = 2}, NULL));
@@ -194,16 +191,14 @@ static void answers_come(void **state) {
 }
 
 /* Without an end it would fill the memory. */
-static void an_answer_has_a_bound(void **state) {
-    (void)state;
+TEST(an_answer_has_a_bound) {
     static char much[1 << 20];
     memset(much, 'x', sizeof much - 1);
     assert_false(ask((struct server){.text = much, .repeats = 200}, NULL));
     assert_non_null(strstr(problem, "does not answer completely"));
 }
 
-static void nothing_comes(void **state) {
-    (void)state;
+TEST(nothing_comes) {
     atomic_bool stop = true;
     struct attach_answer answer;
     assert_false(attach_blocks(&place, &view, &answer, NULL, problem)); /* no socket at all */
@@ -219,8 +214,7 @@ static void nothing_comes(void **state) {
     recv_error = 0;
 }
 
-static void the_request_cannot_be_written(void **state) {
-    (void)state;
+TEST(the_request_cannot_be_written) {
     struct attach_answer answer;
     char path[256];
     path_of("page", path);
@@ -240,8 +234,7 @@ static void the_request_cannot_be_written(void **state) {
 }
 
 /* The number of a request is never 0, nor that of the last one. */
-static void requests_differ(void **state) {
-    (void)state;
+TEST(requests_differ) {
     static const uint32_t taken[][2] = {{0, 0}, {7, 0}, {0, 7}};
     char path[256];
     atomic_bool stop = true;
@@ -262,8 +255,7 @@ static void requests_differ(void **state) {
     }
 }
 
-static void paths_have_a_bound(void **state) {
-    (void)state;
+TEST(paths_have_a_bound) {
     struct attach_answer answer;
     struct attach_place far = place;
     char path[256];
@@ -285,8 +277,7 @@ static void paths_have_a_bound(void **state) {
 
 /* ------------------------------------------------------------------- finding */
 
-static void processes_are_found(void **state) {
-    (void)state;
+TEST(processes_are_found) {
     struct page_view other;
     struct attach_answer answer;
     struct attach_place there;
@@ -322,8 +313,7 @@ static void processes_are_found(void **state) {
     page_view_free(&other);
 }
 
-static void pages_are_read_again(void **state) {
-    (void)state;
+TEST(pages_are_read_again) {
     struct page_view again;
     const char *why;
     struct attach_place there = place;
@@ -364,8 +354,7 @@ static const char *show(const char *text, bool leaks, size_t top, bool json) {
     return printed;
 }
 
-static void answers_are_shown(void **state) {
-    (void)state;
+TEST(answers_are_shown) {
     static const char one[] = "vram-live 1\nsum 100 1 1 0\n"
                               "group 100 1 0 0 5 100 0 \nend\n";
     static const char many[] = "vram-live 1\nsum 900 9 3 5\n"
@@ -421,8 +410,7 @@ static void answers_are_shown(void **state) {
     printed_has("Pools that are not tracked know no blocks");
 }
 
-static int folder_make(void **state) {
-    (void)state;
+static int folder_make(void) {
     snprintf(runtime, sizeof runtime, "/tmp/vram_attach_XXXXXX");
     if (mkdtemp(runtime) == NULL) {
         return -1;
@@ -431,19 +419,9 @@ static int folder_make(void **state) {
     return mkdir(folder, 0700) != 0 || setenv("XDG_RUNTIME_DIR", runtime, 1) != 0;
 }
 
-static int folder_remove(void **state) {
-    (void)state;
+static int folder_remove(void) {
     return rmdir(folder) != 0 || rmdir(runtime) != 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, process_begin, process_end)
-        TEST(answers_come),        TEST(an_answer_has_a_bound),
-        TEST(nothing_comes),       TEST(the_request_cannot_be_written),
-        TEST(requests_differ),     TEST(paths_have_a_bound),
-        TEST(processes_are_found), TEST(pages_are_read_again),
-        TEST(answers_are_shown),
-    };
-    return cmocka_run_group_tests_name("attach", tests, folder_make, folder_remove);
-}
+WHOLE_FILE(folder_make, folder_remove)
+EACH_TEST(process_begin, process_end)

@@ -46,8 +46,7 @@ static vram_status work(vram_device *device, int step, vram_pool **kept) {
     return VRAM_OK;
 }
 
-static void every_way_out(void **state) {
-    (void)state;
+TEST(every_way_out) {
     SKIP_UNDER(TEST_POOL_GUARDS, false,
                "such a pool has a queue of its own, which counts as an object");
     for (int step = 0; step <= STEPS; step++) {
@@ -83,10 +82,9 @@ static vram_status from_the_root(const char *sim) {
     return VRAM_OK;
 }
 
-static void faults_all_the_way(void **state) {
+TEST(faults_all_the_way) {
     char sim[64];
     int failed = 0;
-    (void)state;
     for (int nth = 1; nth <= 40; nth++) {
         snprintf(sim, sizeof sim, "memory=64M,fault=any:%d", nth);
         vram_status status = from_the_root(sim);
@@ -148,8 +146,7 @@ static uint64_t held_by_programs(void) {
            vr_handle_live(VR_KIND_STAGING);
 }
 
-static void every_way_out_of_moving(void **state) {
-    (void)state;
+TEST(every_way_out_of_moving) {
     for (int step = 0; step <= MOVING_STEPS; step++) {
         struct rig rig = rig_make("host", NULL);
         vram_pool *pool = pool_of(&rig, 0);
@@ -165,9 +162,8 @@ static void every_way_out_of_moving(void **state) {
 }
 
 /* What is borrowed is given back, and what was locked is not used any more. */
-static void borrowed_things_go_back(void **state) {
+TEST(borrowed_things_go_back) {
     static uint8_t own[8192];
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     vram_pool *pool = pool_of(&rig, 0);
     vram_readback *readback;
@@ -201,10 +197,8 @@ static void borrowed_things_go_back(void **state) {
 }
 
 /* What has ended otherwise is passed over, and NULL is nothing. */
-static void ended_before(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, 0);
+TEST(ended_before, "sim:memory=1G") {
+    vram_pool *pool = pool_of(rig, 0);
     vram_error_clear();
     {
         VRAM_AUTO(vram_buffer) *buffer = NULL;
@@ -262,48 +256,28 @@ static void ended_before(void **state) {
     vram_auto_feed_block_auto_end(NULL);
     vram_auto_pinned_auto_end(NULL);
     expect_no_record();
-    rig_end_clean(&rig);
 }
 
 /* A block whose queue has ended is freed all the same. */
-static void a_block_outlives_its_queue(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_auto_block block = {.pool = pool_of(&rig, 0), .queue = rig.queue};
-    assert_ok(vram_alloc(block.pool, 5000, rig.queue, &block.addr));
-    assert_ok(vram_queue_destroy(rig.queue));
+TEST(a_block_outlives_its_queue, "sim:memory=64M") {
+    vram_auto_block block = {.pool = pool_of(rig, 0), .queue = rig->queue};
+    assert_ok(vram_alloc(block.pool, 5000, rig->queue, &block.addr));
+    assert_ok(vram_queue_destroy(rig->queue));
     vram_error_clear();
     vram_auto_block_auto_end(&block);
     expect_no_record();
     assert_int_equal(live_in(block.pool), 0);
-    rig_end_clean(&rig);
 }
 
 /* Queues of the program's own are left to it, but not adopted any more. */
-static void adopted_queues(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
+TEST(adopted_queues, "sim:memory=1G") {
     void *native;
-    assert_ok(vram_queue_native(rig.queue, &native));
+    assert_ok(vram_queue_native(rig->queue, &native));
     uint64_t before = vr_handle_live(VR_KIND_QUEUE);
     {
         VRAM_AUTO(vram_queue) *queue = NULL;
-        assert_ok(vram_queue_adopt(rig.device, native, &queue));
+        assert_ok(vram_queue_adopt(rig->device, native, &queue));
     }
     assert_int_equal(vr_handle_live(VR_KIND_QUEUE), before);
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    rig_end_clean(&rig);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_way_out, start, nothing_left),
-        cmocka_unit_test_setup_teardown(faults_all_the_way, start, nothing_left),
-        cmocka_unit_test_setup_teardown(ended_before, start, nothing_left),
-        cmocka_unit_test_setup_teardown(adopted_queues, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_block_outlives_its_queue, start, nothing_left),
-        cmocka_unit_test_setup_teardown(every_way_out_of_moving, start, nothing_left),
-        cmocka_unit_test_setup_teardown(borrowed_things_go_back, start, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
 }

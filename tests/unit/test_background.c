@@ -3,7 +3,6 @@
  * test_background.c: products that nobody waits for: pending, ready, in error, many at once, and
  * ended under their hands. Items 2 and 5 of the acceptance list, for products.
  */
-#include "base/clock.h"
 #include "unit/compute_world.h"
 #include "unit/gate_world.h"
 
@@ -11,15 +10,14 @@
 
 #define SIM "memory=1G,real=on"
 
-static int begin(void **state) {
-    int failed = start(state);
+static int begin(void) {
+    int failed = start();
     assert_ok(vram_option_set("blas_library", "none"));
     return failed;
 }
 
 /* A long one is pending while the program goes on; its result stays readable after the wait. */
-static void acceptance_2_pending_then_ready(void **state) {
-    (void)state;
+TEST(acceptance_2_pending_then_ready) {
     struct rig rig = rig_make("host", NULL);
     vram_pool *pool = pool_of(&rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
@@ -53,16 +51,14 @@ static void acceptance_2_pending_then_ready(void **state) {
 }
 
 /* What goes wrong arrives in the handle, with a text. */
-static void acceptance_2_error_with_text(void **state) {
+TEST(acceptance_2_error_with_text, "sim:" SIM) {
     vram_error error;
     vram_async async;
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_of(&rig, 0);
+    vram_pool *pool = pool_of(rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_DEVICE);
     vram_matmul product = product_of(20, 20, 20, 0);
     assert_ok(vram_matmul_warm_up(scheduler, 20, 20, 20));
-    fault(&rig, VRAM_SIM_LAUNCH, 1, false, 9999);
+    fault(rig, VRAM_SIM_LAUNCH, 1, false, 9999);
     assert_ok(vram_matmul_start(scheduler, &product, &async));
     vram_status status = vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT);
     assert_int_equal(status, VRAM_ERR_BACKEND);
@@ -79,14 +75,12 @@ static void acceptance_2_error_with_text(void **state) {
     vram_async_end(&async);
     product_end(&product);
     vram_log_set(NULL, NULL, VRAM_LOG_OFF);
-    rig_end_clean(&rig);
 }
 
 /* The result of a started product is the product: nothing before it is there, then C, wherever it
    lies. */
-static void try_get_yields_the_product(void **state) {
+TEST(try_get_yields_the_product) {
     static struct gate gate;
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     vram_pool *pool = pool_of(&rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
@@ -131,14 +125,12 @@ static void try_get_yields_the_product(void **state) {
 
 /* Operands of a started product are what they were: in host memory, on the device, as weights, and
    turned; it equals the product that is waited for, bit for bit. */
-static void operands_wait_unchanged(void **state) {
+TEST(operands_wait_unchanged, "sim:" SIM) {
     static const uint32_t flags[] = {0, VRAM_MATMUL_TRANSPOSED_A, VRAM_MATMUL_TRANSPOSED_B,
                                      VRAM_MATMUL_TRANSPOSED_A | VRAM_MATMUL_TRANSPOSED_B};
     enum { M = 12, K = 20, N = 16 };
     float expected[M * N];
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_of(&rig, 0);
+    vram_pool *pool = pool_of(rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_DEVICE);
     for (int way = 0; way < 24; way++) {
         vram_precision precision = way / 12 ? VRAM_PRECISION_BF16 : VRAM_PRECISION_FP32;
@@ -150,14 +142,14 @@ static void operands_wait_unchanged(void **state) {
         product.flags = flags[way / 3 % 4];
         started = product;
         if (way % 3 == 1) {
-            assert_ok(vram_alloc(pool, M * K * each, rig.queue, &a));
-            assert_ok(vram_alloc(pool, K * N * each, rig.queue, &b));
-            assert_ok(vram_queue_upload(rig.queue, a, product.a, M * K * each));
-            assert_ok(vram_queue_upload(rig.queue, b, product.b, K * N * each));
+            assert_ok(vram_alloc(pool, M * K * each, rig->queue, &a));
+            assert_ok(vram_alloc(pool, K * N * each, rig->queue, &b));
+            assert_ok(vram_queue_upload(rig->queue, a, product.a, M * K * each));
+            assert_ok(vram_queue_upload(rig->queue, b, product.b, K * N * each));
             started.a = started.b = NULL;
             started.a_addr = a;
             started.b_addr = b;
-            started.queue = rig.queue;
+            started.queue = rig->queue;
         } else if (way % 3 == 2) {
             vram_weights_options options = {.size = sizeof options,
                                             .k = K,
@@ -177,22 +169,19 @@ static void operands_wait_unchanged(void **state) {
         assert_ok(vram_matmul_start(scheduler, &started, &async));
         assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
         assert_memory_equal(product.c, expected, sizeof expected);
-        assert_ok(vram_free(a, rig.queue));
-        assert_ok(vram_free(b, rig.queue));
+        assert_ok(vram_free(a, rig->queue));
+        assert_ok(vram_free(b, rig->queue));
         assert_ok(vram_weights_destroy(weights));
         product_end(&product);
     }
-    rig_end_clean(&rig);
 }
 
 enum { MANY = 24 };
 
-static void many_at_once(void **state) {
+TEST(many_at_once, "sim:" SIM) {
     vram_matmul products[MANY];
     vram_async asyncs[MANY];
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_of(&rig, 0);
+    vram_pool *pool = pool_of(rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
     for (uint64_t i = 0; i < MANY; i++) {
         products[i] = product_of(10 + i, 30, 20, 0);
@@ -206,7 +195,6 @@ static void many_at_once(void **state) {
         product_end(&products[i]);
     }
     assert_int_equal(stats_of_scheduler(scheduler).products, MANY);
-    rig_end_clean(&rig);
 }
 
 static void ends_it(void *user, vram_status status) {
@@ -216,10 +204,9 @@ static void ends_it(void *user, vram_status status) {
 
 /* The scheduler ends: what has begun is finished, the rest is told. A callback may be who ends
    it. */
-static void ended_under_their_hands(void **state) {
+TEST(ended_under_their_hands) {
     vram_matmul products[MANY];
     vram_async asyncs[MANY];
-    (void)state;
     for (int way = 0; way < 3; way++) {
         struct rig rig = rig_make("sim", SIM);
         vram_pool *pool = pool_of(&rig, 0);
@@ -253,11 +240,10 @@ static void ended_under_their_hands(void **state) {
 }
 
 /* A thread that waits and was woken for one product is not there for the next: both begin. */
-static void an_idle_thread_counts_once(void **state) {
+TEST(an_idle_thread_counts_once) {
     static struct gate gate;
     vram_async asyncs[2];
     vram_addr c;
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     vram_pool *pool = pool_of(&rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_DEVICE);
@@ -275,8 +261,8 @@ static void an_idle_thread_counts_once(void **state) {
     for (int i = 0; i < 2; i++) {
         assert_ok(vram_matmul_start(scheduler, &product, &asyncs[i]));
     }
-    uint64_t deadline = vr_deadline_in(UINT64_C(30000000000));
-    while (stats_of_scheduler(scheduler).uploads < sent + 4 && vr_clock_now() < deadline) {
+    uint64_t deadline = vr_os_now() + UINT64_C(30000000000);
+    while (stats_of_scheduler(scheduler).uploads < sent + 4 && vr_os_now() < deadline) {
         vr_os_yield();
     }
     bool both = stats_of_scheduler(scheduler).uploads >= sent + 4; /* A and B of each */
@@ -291,16 +277,4 @@ static void an_idle_thread_counts_once(void **state) {
     vram_context_destroy(rig.context);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, nothing_left)
-        TEST(acceptance_2_pending_then_ready),
-        TEST(acceptance_2_error_with_text),
-        TEST(try_get_yields_the_product),
-        TEST(operands_wait_unchanged),
-        TEST(many_at_once),
-        TEST(an_idle_thread_counts_once),
-        TEST(ended_under_their_hands),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, nothing_left)

@@ -3,23 +3,18 @@
  * test_biased_lock.c: turns (track/biased_lock.h): one thread at a time, whichever way it came, and
  * no signal handler on top of the thread that it interrupted.
  */
+#include "rig/rig.h"
 #include "track/biased_lock.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 enum { THREADS = 4, TURNS = 20000 };
 
 static struct vr_biased_lock lock;
 static uint64_t count, copy; /* guarded by the lock, and the same outside of it */
 
-static int begin(void **state) {
-    (void)state;
+static int begin(void) {
     lock = (struct vr_biased_lock){0};
     count = copy = 0;
     vr_biased_locks_start();
@@ -54,8 +49,7 @@ static void let_another_have_one(void) {
 
 /* Who comes often enough in a row is alone until somebody else comes, and again after twice as many
    turns. */
-static void an_owner_is_alone_until_another_comes(void **state) {
-    (void)state;
+TEST(an_owner_is_alone_until_another_comes) {
     have_turns(VR_BIASED_LOCK_STREAK);
     assert_int_equal(vr_load(&lock.biased, VR_RELAXED), 0);
     have_turns(1);
@@ -81,8 +75,7 @@ static void *be_regular(void *unused) {
 }
 
 /* An owner that has ended is in nobody's way, and has no successor. */
-static void an_owner_may_end(void **state) {
-    (void)state;
+TEST(an_owner_may_end) {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, be_regular, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -124,10 +117,10 @@ static void storm_once(void) {
 }
 
 /* With a barrier of the system's where it has one, and without. */
-static void one_thread_at_a_time(void **state) {
+TEST(one_thread_at_a_time) {
     bool biased = vr_load(&vr_biased_lock_enabled, VR_RELAXED);
     storm_once();
-    begin(state);
+    begin();
     vr_store(&vr_biased_lock_enabled, false, VR_RELAXED);
     storm_once();
     vr_store(&vr_biased_lock_enabled, biased, VR_RELAXED);
@@ -145,8 +138,7 @@ static void interrupt(int number) {
 }
 
 /* By the way of all and by the owner's; outside the handler gets its turn. */
-static void a_handler_keeps_out_of_its_own_threads_turn(void **state) {
-    (void)state;
+TEST(a_handler_keeps_out_of_its_own_threads_turn) {
     struct sigaction action = {.sa_handler = interrupt}, before;
     refused = 0;
     assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
@@ -163,13 +155,10 @@ static void a_handler_keeps_out_of_its_own_threads_turn(void **state) {
     assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
 }
 
-#define HERE(test) cmocka_unit_test_setup(test, begin)
-
 /* The states between two steps: an owner whose bias was revoked, which has the lock by the other
    way, and one that is inside. */
-static void owners_without_their_bias(void **state) {
+TEST(owners_without_their_bias) {
     uint64_t self = vr_os_thread_number();
-    (void)state;
     vr_store(&lock.owner, self, VR_RELAXED);
     assert_true(vr_biased_lock_take(&lock)); /* by the holder's word */
     assert_false(vr_biased_lock_take(&lock));
@@ -186,13 +175,4 @@ static void owners_without_their_bias(void **state) {
     assert_int_equal(lock.streak_needed, VR_BIASED_LOCK_STREAK_MAX);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(an_owner_is_alone_until_another_comes),
-        HERE(owners_without_their_bias),
-        HERE(an_owner_may_end),
-        HERE(one_thread_at_a_time),
-        HERE(a_handler_keeps_out_of_its_own_threads_turn),
-    };
-    return cmocka_run_group_tests_name("turn", tests, NULL, NULL);
-}
+EACH_TEST(begin, NULL)

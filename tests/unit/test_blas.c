@@ -4,7 +4,6 @@
  * right results, one handle for each lane that is told its stream, workspaces of the pool, every
  * symbol missing, every call failing with any code.
  */
-#include "compute/scheduler_object.h"
 #include "fake/fake_blas.h"
 #include "fake/fake_cuda.h"
 #include "unit/compute_world.h"
@@ -17,7 +16,7 @@
 #include <unistd.h>
 
 static const struct kind {
-    const char *backend, *driver_option, *driver, *option, *library;
+    const char *backend, *driver_option, *driver, *option, *library, *control;
     bool all_types, workspaces;
     unsigned handles; /* of a scheduler with three queues */
     const char *own;  /* who computes without the library; "" nobody */
@@ -27,7 +26,8 @@ static const struct kind {
      "cuda_library",
      FAKE_CUDA_PATH,
      "cublas_library",
-     FAKE_CUBLAS_PATH,
+     FAKE_BLAS_PATH,
+     "fake_cublas_control",
      true,
      true,
      3,
@@ -38,7 +38,8 @@ static const struct kind {
      "hip_library",
      FAKE_HIP_PATH,
      "hipblas_library",
-     FAKE_HIPBLAS_PATH,
+     FAKE_BLAS_PATH,
+     "fake_hipblas_control",
      false,
      false,
      1,
@@ -53,7 +54,7 @@ static const struct fake_cuda_control *driver;
 
 static struct rig begin_with(const struct kind *kind, const char *library) {
     driver = control_of(kind->driver, "fake_cuda_control");
-    blas = control_of(kind->library, "fake_blas_control");
+    blas = control_of(kind->library, kind->control);
     driver->reset();
     blas->reset();
     assert_ok(vram_option_set("blas_library", "none"));
@@ -83,8 +84,7 @@ static void expect_by(vram_scheduler *scheduler, const char *name) {
 
 /* ---------------------------------------------------------------------- results */
 
-static void right_results(void **state) {
-    (void)state;
+TEST(right_results) {
     for (int i = 0; i < KINDS; i++) {
         struct rig rig = begin_with(&kinds[i], kinds[i].library);
         vram_pool *pool = pool_of(&rig, 0);
@@ -115,8 +115,7 @@ static void right_results(void **state) {
 }
 
 /* Of somebody else's, in global mode, which forbids what cuBLAS does at its start. */
-static void a_capture_goes_on(void **state) {
-    (void)state;
+TEST(a_capture_goes_on) {
     int (*begin)(void *stream, int mode), (*end)(void *stream, void **graph);
     int (*destroy)(void *graph);
     struct rig rig = begin_with(&kinds[0], kinds[0].library);
@@ -145,10 +144,9 @@ static void a_capture_goes_on(void **state) {
 
 /* Small and large operands, in tiles and batches, with more under way than is kept there at
    once. */
-static void batches_and_tiles(void **state) {
+TEST(batches_and_tiles) {
     enum { COUNT = 40 };
     static const uint64_t sides[] = {20, 400}; /* 400: 640,000 bytes, which are no bounce buffer */
-    (void)state;
     for (int i = 0; i < KINDS * 2; i++) {
         uint64_t side = sides[i % 2];
         int count = side > 100 ? 3 : COUNT;
@@ -181,43 +179,9 @@ static void batches_and_tiles(void **state) {
     }
 }
 
-/* Operands of 300 KB each, until there are more of them under way than are kept there. */
-static void more_than_is_under_way(void **state) {
-    enum { COUNT = 60 };
-    vram_matmul products[COUNT];
-    (void)state;
-    struct rig rig = begin_with(&kinds[0], kinds[0].library);
-    vram_pool *pool = pool_of(&rig, 0);
-    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_DEVICE);
-    vram_matmul first = product_of(300, 256, 2, 0);
-    for (int i = 0; i < COUNT; i++) {
-        products[i] = first;
-        products[i].c = matrix_of(600, VRAM_PRECISION_FP32, 3);
-    }
-    assert_ok(vram_matmul_batch(scheduler, products, COUNT));
-    assert_int_equal(stats_of_scheduler(scheduler).uploads, COUNT + 1);
-    assert_int_equal(stats_of_scheduler(scheduler).downloads, COUNT);
-    assert_right(&products[0]);
-    struct vr_scheduler *object = vr_handle_pin(VR_KIND_SCHEDULER, scheduler);
-    assert_int_equal(vr_load(&object->copy_count, VR_RELAXED), COUNT); /* B is too small to count */
-    assert_true(vr_load(&object->copy_costs[0], VR_RELAXED) > 0);      /* both ways were tried */
-    assert_true(vr_load(&object->copy_costs[1], VR_RELAXED) > 0);
-    vr_leave(object);
-    for (int i = 0; i < COUNT; i++) {
-        assert_memory_equal(products[i].c, products[0].c, 600 * sizeof(float));
-        if (i) {
-            free(products[i].c);
-        }
-    }
-    free(products[0].c);
-    product_end(&first);
-    end_clean(&rig);
-}
-
 /* The program's own queue and the scheduler's in rotation: each call has its stream, and no two
    streams share a workspace. */
-static void streams_in_turn(void **state) {
-    (void)state;
+TEST(streams_in_turn) {
     for (int i = 0; i < KINDS; i++) {
         struct rig rig = begin_with(&kinds[i], kinds[i].library);
         vram_scheduler_options one = {.size = sizeof one, .place = VRAM_PLACE_DEVICE, .queues = 1};
@@ -256,8 +220,7 @@ static void *computes(void *argument) {
     return NULL;
 }
 
-static void threads_share_handles(void **state) {
-    (void)state;
+TEST(threads_share_handles) {
     for (int i = 0; i < KINDS; i++) {
         pthread_t threads[4];
         struct worker workers[4];
@@ -278,8 +241,7 @@ static void threads_share_handles(void **state) {
 
 /* A pool that has no memory for scratch: cuBLAS uses its own, and the products are done all the
    same. */
-static void a_pool_without_room(void **state) {
-    (void)state;
+TEST(a_pool_without_room) {
     struct rig rig = begin_with(&kinds[0], kinds[0].library);
     vram_limits limits = {.size = sizeof limits, .hard_bytes = 4 * MIB};
     vram_pool_options small = {.size = sizeof small, .limits = &limits};
@@ -346,8 +308,7 @@ static void expect_passed_over(const struct kind *kind, struct rig *rig) {
     assert_ok(vram_scheduler_destroy(scheduler));
 }
 
-static void every_symbol_is_missed(void **state) {
-    (void)state;
+TEST(every_symbol_is_missed) {
     for (int i = 0; i < KINDS; i++) {
         for (int s = 0; kinds[i].symbols[s]; s++) {
             char path[256];
@@ -367,9 +328,8 @@ static void every_symbol_is_missed(void **state) {
 }
 
 /* An old cuBLAS, which takes no workspace, has its own. */
-static void an_old_library(void **state) {
+TEST(an_old_library) {
     char path[256];
-    (void)state;
     make_variant(kinds[0].library, "cublasSetWorkspace_v2", path);
     struct rig rig = begin_with(&kinds[0], path);
     vram_pool *pool = pool_of(&rig, 0);
@@ -386,8 +346,7 @@ static void an_old_library(void **state) {
 
 /* A cuBLAS that is found, not named, is not even loaded beside a driver that is not NVIDIA's; nor
    is one beside another driver than it would find. */
-static void only_beside_its_driver(void **state) {
-    (void)state;
+TEST(only_beside_its_driver) {
     struct rig rig = begin_with(&kinds[0], NULL);
     expect_passed_over(&kinds[0], &rig);
     end_clean(&rig);
@@ -395,11 +354,10 @@ static void only_beside_its_driver(void **state) {
 
 /* Integers of 8 bits are multiplied as such, in 32 bits; where the GPU is too old for that, as
    halves. */
-static void integers_of_8_bits(void **state) {
+TEST(integers_of_8_bits) {
     enum { QUERIES = 3, VECTORS = 900, DIM = 21, K = 4 };
     static float query[QUERIES * DIM], corpus[VECTORS * DIM], best[2][QUERIES * K];
     static uint64_t at[2][QUERIES * K];
-    (void)state;
     for (int i = 0; i < QUERIES * DIM; i++) {
         query[i] = made_up(51, (uint64_t)i);
     }
@@ -470,9 +428,8 @@ static bool fail_call(const struct kind *kind, const char *name, uint64_t nth, i
     return struck;
 }
 
-static void any_call_any_code(void **state) {
+TEST(any_call_any_code) {
     static const int codes[] = {1, 2, 3, 7, 8, 15, 9999};
-    (void)state;
     for (int i = 0; i < KINDS; i++) {
         uint64_t all = 0;
         for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++) {
@@ -491,14 +448,13 @@ static void any_call_any_code(void **state) {
 }
 
 /* A call of the driver under it fails once: the first of its name, the second, the third. */
-static void any_call_of_the_driver(void **state) {
+TEST(any_call_of_the_driver) {
     static const char *const names[] = {
         "cuMemcpyHtoDAsync",   "cuMemcpyDtoHAsync", "cuLaunchKernel",    "cuMemHostAlloc",
         "cuStreamGetCtx",      "cuCtxPushCurrent",  "cuCtxPopCurrent",   "cuMemCreate",
         "cuModuleLoadData",    "cuStreamQuery",     "cuStreamWaitEvent", "cuModuleGetFunction",
         "cuStreamWriteValue64"};
     unsigned all = 0;
-    (void)state;
     for (unsigned i = 0; i < 3 * sizeof names / sizeof names[0]; i++) {
         struct rig rig = begin_with(&kinds[0], kinds[0].library);
         vram_pool *pool = pool_of(&rig, 0);
@@ -530,10 +486,9 @@ static void any_call_of_the_driver(void **state) {
 }
 
 /* The runtime of HIP does not tell which device is current, or does not change that. */
-static void no_device_is_current(void **state) {
+TEST(no_device_is_current) {
     static const char *const names[] = {"hipGetDevice", "hipSetDevice"};
     unsigned all = 0;
-    (void)state;
     for (unsigned i = 0; i < 2 * 40; i++) {
         struct rig rig = begin_with(&kinds[1], kinds[1].library);
         vram_scheduler *scheduler = scheduler_of(pool_of(&rig, 0), VRAM_PLACE_DEVICE);
@@ -553,9 +508,8 @@ static void no_device_is_current(void **state) {
 
 /* Rates of a device without arithmetic cannot be measured. A device with a library for products
    but without kernels of our own gives its products to a search on the host. */
-static void without_kernels(void **state) {
+TEST(without_kernels) {
     enum { QUERIES = 3, VECTORS = 50, DIM = 8 };
-    (void)state;
     struct rig rig = begin_with(&kinds[1], "none");
     vram_scheduler *scheduler = scheduler_of(pool_of(&rig, 0), VRAM_PLACE_AUTO);
     vram_error_clear();
@@ -591,9 +545,8 @@ static void without_kernels(void **state) {
 
 /* No memory for the library itself: the CPU's turn where the rule decides, else an error; the next
    product asks again. */
-static void no_memory_to_begin_with(void **state) {
+TEST(no_memory_to_begin_with) {
     static const int codes[KINDS] = {3, 2}; /* allocation failed, in their words */
-    (void)state;
     for (int i = 0; i < KINDS; i++) {
         struct rig rig = begin_with(&kinds[i], kinds[i].library);
         vram_scheduler_options any = {.size = sizeof any, .threshold = 1};
@@ -616,8 +569,7 @@ static void no_memory_to_begin_with(void **state) {
 }
 
 /* The same of the host's memory, call by call. */
-static void any_host_memory(void **state) {
-    (void)state;
+TEST(any_host_memory) {
     for (int i = 0; i < KINDS; i++) {
         bool struck = true;
         for (uint64_t nth = 1; struck; nth++) {
@@ -641,17 +593,4 @@ static void any_host_memory(void **state) {
             end_clean(&rig);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-        TEST(more_than_is_under_way), TEST(any_call_of_the_driver), TEST(right_results),
-        TEST(batches_and_tiles),      TEST(streams_in_turn),        TEST(threads_share_handles),
-        TEST(a_pool_without_room),    TEST(every_symbol_is_missed), TEST(an_old_library),
-        TEST(only_beside_its_driver), TEST(any_call_any_code),      TEST(no_memory_to_begin_with),
-        TEST(any_host_memory),        TEST(integers_of_8_bits),     TEST(without_kernels),
-        TEST(no_device_is_current),   TEST(a_capture_goes_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static vram_live_block live_of(vram_buffer *buffer) {
 }
 
 /* Whatever kind of memory they lie in, and wherever they move to. */
-static void buffers_of_all_kinds_have_their_names(void **state) {
+TEST(buffers_of_all_kinds_have_their_names, "sim:memory=64M,real=on") {
     static const struct {
         vram_buffer_kind kind;
         vram_memory_kind lies_in;
@@ -34,9 +34,7 @@ static void buffers_of_all_kinds_have_their_names(void **state) {
                  {VRAM_BUFFER_MANAGED, VRAM_MEMORY_MANAGED},
                  {VRAM_BUFFER_MAPPED, VRAM_MEMORY_DEVICE},
                  {VRAM_BUFFER_FALLBACK, VRAM_MEMORY_DEVICE}};
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M,real=on");
-    vram_pool *pool = tracked_pool(rig.device);
+    vram_pool *pool = tracked_pool(rig->device);
     vram_buffer *buffer, *hog;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         vram_buffer_options options = {.size = sizeof options,
@@ -44,19 +42,19 @@ static void buffers_of_all_kinds_have_their_names(void **state) {
                                        .precision = VRAM_PRECISION_FP32,
                                        .name = "momenta",
                                        .tag = "kinds"};
-        assert_ok(vram_buffer_create(pool, 4000, rig.queue, &options, &buffer));
+        assert_ok(vram_buffer_create(pool, 4000, rig->queue, &options, &buffer));
         vram_live_block block = live_of(buffer);
         assert_int_equal(block.kind, cases[i].lies_in);
         assert_string_equal(block.name, "momenta");
         assert_int_equal(block.elements, 1000);
-        assert_ok(vram_buffer_resize(buffer, 3 << 20, rig.queue));
+        assert_ok(vram_buffer_resize(buffer, 3 << 20, rig->queue));
         assert_string_equal(live_of(buffer).name, "momenta");
         if (cases[i].kind == VRAM_BUFFER_FALLBACK) {
-            assert_ok(vram_buffer_demote(buffer, rig.queue));
+            assert_ok(vram_buffer_demote(buffer, rig->queue));
             assert_int_equal(live_of(buffer).kind, VRAM_MEMORY_PINNED);
             assert_string_equal(live_of(buffer).name, "momenta");
             assert_int_equal(live_of(buffer).elements, (3 << 20) / 4);
-            assert_ok(vram_buffer_promote(buffer, rig.queue));
+            assert_ok(vram_buffer_promote(buffer, rig->queue));
             assert_string_equal(live_of(buffer).name, "momenta");
         }
         assert_ok(vram_buffer_destroy(buffer));
@@ -64,13 +62,12 @@ static void buffers_of_all_kinds_have_their_names(void **state) {
     /* One that falls back at once. */
     vram_buffer_options options = {
         .size = sizeof options, .kind = VRAM_BUFFER_FALLBACK, .name = "late"};
-    assert_ok(vram_buffer_create(pool, 48 << 20, rig.queue, NULL, &hog));
-    assert_ok(vram_buffer_create(pool, 24 << 20, rig.queue, &options, &buffer));
+    assert_ok(vram_buffer_create(pool, 48 << 20, rig->queue, NULL, &hog));
+    assert_ok(vram_buffer_create(pool, 24 << 20, rig->queue, &options, &buffer));
     assert_int_not_equal(live_of(buffer).kind, VRAM_MEMORY_DEVICE);
     assert_string_equal(live_of(buffer).name, "late");
     assert_ok(vram_buffer_destroy(buffer));
     assert_ok(vram_buffer_destroy(hog));
-    rig_end_clean(&rig);
 }
 
 /* The copy that the host looks at, where it may not touch the memory itself. */
@@ -79,16 +76,14 @@ static bool count_named(void *user, const vram_live_block *block) {
     return true;
 }
 
-static void mappings_have_the_name_too(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_pool *pool = tracked_pool(rig.device);
+TEST(mappings_have_the_name_too, "sim:memory=64M") {
+    vram_pool *pool = tracked_pool(rig->device);
     const vram_live_query query = {.size = sizeof query, .pool = pool};
     vram_buffer_options options = {.size = sizeof options, .name = "looked at"};
     vram_buffer *buffer;
     void *pointer;
     int found = 0;
-    assert_ok(vram_buffer_create(pool, 4096, rig.queue, &options, &buffer));
+    assert_ok(vram_buffer_create(pool, 4096, rig->queue, &options, &buffer));
     assert_ok(vram_buffer_map(buffer, 0, 4096, VRAM_MAP_WRITE, NULL, &pointer));
     assert_ok(vram_live_visit(&query, count_named, &found));
     assert_int_equal(found, 2);
@@ -97,13 +92,4 @@ static void mappings_have_the_name_too(void **state) {
     found = 0;
     assert_ok(vram_live_visit(&query, count_named, &found));
     assert_int_equal(found, 0);
-    rig_end_clean(&rig);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(buffers_of_all_kinds_have_their_names, start, nothing_left),
-        cmocka_unit_test_setup_teardown(mappings_have_the_name_too, start, nothing_left),
-    };
-    return cmocka_run_group_tests_name("block_names", tests, NULL, NULL);
 }

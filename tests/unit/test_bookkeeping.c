@@ -34,11 +34,10 @@ static void await_all(void) {
     }
 }
 
-static void pending_points(void **state) {
+TEST(pending_points) {
     static struct gate gate;
     vram_point point;
     vram_async first;
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     gate_shut(rig.device, rig.queue, &gate);
     assert_ok(vram_queue_mark(rig.queue, &point));
@@ -55,12 +54,11 @@ static void pending_points(void **state) {
 }
 
 /* What the backend keeps of a submitted copy is its own: measured with plain copies. */
-static void pending_copies(void **state) {
+TEST(pending_copies) {
     static struct gate gate;
     static char from[512];
     vram_point point;
     vram_addr to;
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     assert_ok(vram_device_alloc(rig.device, sizeof from, VRAM_MEMORY_DEVICE, &to));
     assert_ok(vram_transfer_upload(rig.queue, to, from, sizeof from, NULL, &asyncs[0]));
@@ -82,11 +80,10 @@ static void pending_copies(void **state) {
 }
 
 /* Products wait with all their arguments. The first two keep the scheduler's threads busy. */
-static void pending_products(void **state) {
+TEST(pending_products) {
     static struct gate gate;
     vram_async running[2];
     vram_addr c;
-    (void)state;
     assert_ok(vram_option_set("blas_library", "none"));
     struct rig rig = rig_make("host", NULL);
     vram_pool *pool = pool_of(&rig, 0);
@@ -130,40 +127,26 @@ static void pending_products(void **state) {
 
 /* A class that is used for the first time takes nothing that was not there: its place in the
    tables is at most so large, without the pointers to cached blocks. */
-static void size_classes(void **state) {
+TEST(size_classes, "sim:memory=1G") {
     enum { CLASSES = 2000 };
-    (void)state;
     assert_true(sizeof(struct vr_central_bin) <= CLASS_BYTES);
     assert_true(sizeof(struct vr_bin) - sizeof((struct vr_bin *)0)->blocks <= CLASS_BYTES);
     assert_true(sizeof(struct vr_exact_bin) - sizeof((struct vr_exact_bin *)0)->blocks <=
                 CLASS_BYTES);
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, 0);
+    vram_pool *pool = pool_of(rig, 0);
     vram_trim_options caches = {.size = sizeof caches, .flags = VRAM_TRIM_CACHES};
     vram_addr addr;
-    assert_ok(vram_alloc(pool, (CLASSES + 1) * 512, rig.queue, &addr));
-    assert_ok(vram_free(addr, rig.queue));
+    assert_ok(vram_alloc(pool, (CLASSES + 1) * 512, rig->queue, &addr));
+    assert_ok(vram_free(addr, rig->queue));
     assert_ok(vram_pool_trim(pool, &caches, NULL));
     uint64_t before = stats_of(pool).metadata_bytes, threads = stats_of(pool).thread_cache_bytes;
     for (uint64_t i = 1; i <= CLASSES; i++) {
-        assert_ok(vram_alloc(pool, i * 512, rig.queue, &addr));
-        assert_ok(vram_free(addr, rig.queue));
+        assert_ok(vram_alloc(pool, i * 512, rig->queue, &addr));
+        assert_ok(vram_free(addr, rig->queue));
         assert_ok(vram_pool_trim(pool, &caches, NULL)); /* the same memory serves the next class */
     }
     uint64_t grown = stats_of(pool).metadata_bytes - before;
     print_message("%llu bytes for %d classes\n", (unsigned long long)grown, CLASSES);
     assert_true(grown <= CLASSES * CLASS_BYTES);
     assert_int_equal(stats_of(pool).thread_cache_bytes, threads);
-    rig_end_clean(&rig);
-}
-
-int main(void) {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-    const struct CMUnitTest tests[] = {
-        CASE(pending_points),
-        CASE(pending_copies),
-        CASE(pending_products),
-        CASE(size_classes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,15 +105,13 @@ static void give(int i, uint64_t bytes, vram_lease_why why, bool final, uint64_t
     assert_true(vr_broker_take(&table, holders[i].lease, &message, now));
 }
 
-static int begin(void **state) {
-    (void)state;
+static int begin(void) {
     vr_broker_table_init(&table, sent);
     memset(holders, 0, sizeof holders);
     return 0;
 }
 
-static int end(void **state) {
-    (void)state;
+static int end(void) {
     vr_broker_table_end(&table);
     return vr_mem_live_blocks() == 0 ? 0 : -1;
 }
@@ -129,10 +127,9 @@ static vram_status open_of(const char *device, uint64_t min, uint64_t want, uint
 }
 
 /* Devices are apart, a device has a name, and whoever claims everything does so once. */
-static void devices(void **state) {
+TEST(devices) {
     struct seen *first = &holders[0], *second = &holders[1], *third = &holders[2];
     struct seen *fourth = &holders[3];
-    (void)state;
     assert_int_equal(open_of("", 0, 10, 0, first), VRAM_ERR_INVALID);
     assert_ok(open_of("a", 0, 600, 0, first));
     assert_ok(open_of("b", 0, 600, 0, second));
@@ -143,19 +140,8 @@ static void devices(void **state) {
     assert_int_equal(fourth->lease->grant, 0);
 }
 
-static void memory_runs_out(void **state) {
-    (void)state;
-    for (uint64_t nth = 1; nth <= 2; nth++) {
-        vr_mem_fail_at(nth, false);
-        assert_int_equal(open_of("a", 0, 10, 0, &holders[0]), VRAM_ERR_HOST_MEMORY);
-        vr_mem_fail_at(0, false);
-        assert_int_equal(vr_mem_live_blocks(), 0);
-    }
-}
-
 /* Answers to another question, and reasons that nobody has. */
-static void gifts_that_were_not_asked_for(void **state) {
-    (void)state;
+TEST(gifts_that_were_not_asked_for) {
     open_holder(0, 0, 1000, 0, 1);
     open_holder(1, 0, 1000, 0, 1);
     need(1, 300, 1000, 2);
@@ -175,8 +161,7 @@ static void gifts_that_were_not_asked_for(void **state) {
 
 /* -------------------------------------------------------------------- order */
 
-static void most_above_the_minimum_first(void **state) {
-    (void)state;
+TEST(most_above_the_minimum_first) {
     open_holder(0, 100, 300, 0, 1);
     open_holder(1, 100, 500, 0, 1);
     open_holder(2, 0, 400, 0, 1);
@@ -191,8 +176,7 @@ static void most_above_the_minimum_first(void **state) {
     assert_int_equal(holders[2].grant, 350);
 }
 
-static void lower_priorities_give_first(void **state) {
-    (void)state;
+TEST(lower_priorities_give_first) {
     open_holder(0, 0, 300, 1, 1);
     open_holder(1, 0, 100, -1, 1);
     open_holder(2, 0, 600, 0, 1);
@@ -214,8 +198,7 @@ static void lower_priorities_give_first(void **state) {
 
 /* Requests of higher priority go first, and those of one in their order; a small one does not
    overtake. */
-static void requests_in_order(void **state) {
-    (void)state;
+TEST(requests_in_order) {
     open_holder(0, 0, 1000, 0, 1);
     for (int i = 1; i < 4; i++) {
         open_holder(i, 0, 600, i == 3 ? 5 : 0, 1);
@@ -236,8 +219,7 @@ static void requests_in_order(void **state) {
 
 /* --------------------------------------------------------------- the deadline */
 
-static void deadlines(void **state) {
-    (void)state;
+TEST(deadlines) {
     open_holder(0, 0, 1000, 0, 1);
     open_holder(1, 0, 600, 0, 1);
     need(1, 500, 100, 10);
@@ -257,13 +239,12 @@ static void deadlines(void **state) {
 }
 
 /* After another broker has ended, holders come back before others get anything. */
-static void recovery(void **state) {
+TEST(recovery) {
     struct vr_lease_message message = {.version = VR_LEASE_VERSION,
                                        .type = VR_LEASE_OPEN,
                                        .n = {0, 900, 800, 700, 1000, 1000, 1},
                                        .device = "sim 0",
                                        .name = "late"};
-    (void)state;
     table.ready_at = 100;
     open_holder(0, 100, 600, 0, 10);
     assert_int_equal(holders[0].grant, 0);
@@ -278,9 +259,8 @@ static void recovery(void **state) {
 }
 
 /* The driver's word: what it refuses is not there. */
-static void capacity(void **state) {
+TEST(capacity) {
     struct vr_lease_message refused = {.version = VR_LEASE_VERSION, .type = VR_LEASE_NEED};
-    (void)state;
     open_holder(0, 0, 500, 0, 1);
     open_holder(1, 0, 500, 0, 1);
     holders[0].lease->held = 400;
@@ -296,8 +276,7 @@ static void capacity(void **state) {
 }
 
 /* A holder has one request: the next one ends that which it does not wait for any more. */
-static void a_request_replaces_the_last(void **state) {
-    (void)state;
+TEST(a_request_replaces_the_last) {
     open_holder(0, 0, 1000, 0, 1);
     open_holder(1, 0, 600, 0, 1);
     need(1, 500, 1000, 2);
@@ -313,8 +292,7 @@ static void a_request_replaces_the_last(void **state) {
 }
 
 /* A grant and a request may cross: what it lacks then is less than it says, or nothing. */
-static void a_request_crosses_a_grant(void **state) {
-    (void)state;
+TEST(a_request_crosses_a_grant) {
     open_holder(0, 0, 600, 0, 1);
     open_holder(1, 0, 700, 0, 1);
     assert_int_equal(holders[1].grant, 400);
@@ -328,10 +306,9 @@ static void a_request_crosses_a_grant(void **state) {
     assert_int_equal(holders[0].asked, 0);
 }
 
-static void protocol(void **state) {
+TEST(protocol) {
     struct vr_lease_message message = {.version = VR_LEASE_VERSION, .type = VR_LEASE_OPEN};
     struct vr_broker_lease *lease;
-    (void)state;
     assert_int_equal(vr_broker_open(&table, &message, 1, NULL, 1, &lease), VRAM_ERR_INVALID);
     uint64_t n[] = {2000, 2000, 0, 0, 1000, 1000};
     memcpy(message.n, n, sizeof n);
@@ -403,9 +380,8 @@ static void random_step(uint64_t now) {
     }
 }
 
-static void random_runs(void **state) {
+TEST(random_runs) {
     uint64_t now = 1;
-    (void)state;
     for (int step = 0; step < 100000; step++) {
         random_step(now);
         now += random_below(4);
@@ -421,21 +397,4 @@ static void random_runs(void **state) {
     assert_true(table.records > 10000);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(devices, begin, end),
-        cmocka_unit_test_setup_teardown(memory_runs_out, begin, end),
-        cmocka_unit_test_setup_teardown(gifts_that_were_not_asked_for, begin, end),
-        cmocka_unit_test_setup_teardown(most_above_the_minimum_first, begin, end),
-        cmocka_unit_test_setup_teardown(lower_priorities_give_first, begin, end),
-        cmocka_unit_test_setup_teardown(requests_in_order, begin, end),
-        cmocka_unit_test_setup_teardown(deadlines, begin, end),
-        cmocka_unit_test_setup_teardown(recovery, begin, end),
-        cmocka_unit_test_setup_teardown(capacity, begin, end),
-        cmocka_unit_test_setup_teardown(a_request_replaces_the_last, begin, end),
-        cmocka_unit_test_setup_teardown(a_request_crosses_a_grant, begin, end),
-        cmocka_unit_test_setup_teardown(protocol, begin, end),
-        cmocka_unit_test_setup_teardown(random_runs, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, end)

@@ -37,8 +37,7 @@ static bool on_device(vram_buffer *buffer) {
 
 /* Acceptance item 10: what does not fit falls back, visibly, is counted and told of; when memory
    frees it goes back to the device with its contents. */
-static void acceptance_10_falls_back_and_is_promoted(void **state) {
-    (void)state;
+TEST(acceptance_10_falls_back_and_is_promoted) {
     SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "with red zones less fits into the device");
     struct rig rig = rig_make("sim", "memory=8M,granule=64K,lag=20");
     vram_pool *pool = pool_whole(rig.device);
@@ -102,8 +101,7 @@ static void acceptance_10_falls_back_and_is_promoted(void **state) {
 
 /* Displaced buffers return by themselves when the program asks where they are, as many as fit; one
    that was demoted by a call stays. */
-static void displaced_buffers_return_by_themselves(void **state) {
-    (void)state;
+TEST(displaced_buffers_return_by_themselves) {
     SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "with red zones less fits into the device");
     struct rig rig = rig_make("sim", "memory=64M,granule=64K");
     vram_pool *pool = pool_whole(rig.device);
@@ -134,9 +132,8 @@ static void displaced_buffers_return_by_themselves(void **state) {
 }
 
 /* What the pool holds unused and what the device has left count together. */
-static void a_return_needs_both(void **state) {
+TEST(a_return_needs_both) {
     vram_addr addr;
-    (void)state;
     SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "with red zones less fits into the device");
     struct rig rig = rig_make("sim", "memory=64M,granule=64K");
     vram_pool *pool = pool_whole(rig.device);
@@ -156,9 +153,8 @@ static void a_return_needs_both(void **state) {
 }
 
 /* After an attempt that failed the driver is left alone for a while. */
-static void a_failed_return_is_not_repeated_at_once(void **state) {
+TEST(a_failed_return_is_not_repeated_at_once) {
     vram_addr addr;
-    (void)state;
     SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "with red zones less fits into the device");
     struct rig rig = rig_make("sim", "memory=64M,granule=64K");
     vram_pool *pool = pool_whole(rig.device);
@@ -180,8 +176,7 @@ static void a_failed_return_is_not_repeated_at_once(void **state) {
 }
 
 /* One that does not fit does not keep smaller ones from it. */
-static void promotion_goes_on_past_what_does_not_fit(void **state) {
-    (void)state;
+TEST(promotion_goes_on_past_what_does_not_fit) {
     SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "with red zones less fits into the device");
     struct rig rig = rig_make("sim", "memory=64M,granule=64K");
     vram_pool *pool = pool_whole(rig.device);
@@ -199,9 +194,8 @@ static void promotion_goes_on_past_what_does_not_fit(void **state) {
 }
 
 /* With cpu_fallback on, a plain allocation falls back too; by default, and off, it does not. */
-static void plain_allocations_fall_back_when_told(void **state) {
+TEST(plain_allocations_fall_back_when_told) {
     static const vram_switch switches[] = {VRAM_SWITCH_DEFAULT, VRAM_SWITCH_ON, VRAM_SWITCH_OFF};
-    (void)state;
     for (int i = 0; i < 6; i++) {
         struct rig rig = rig_make("sim", "memory=8M,granule=64K");
         vram_pool *pool = pool_whole(rig.device);
@@ -232,73 +226,37 @@ static void plain_allocations_fall_back_when_told(void **state) {
 
 /* Where the limits forbid it, and where host memory is out too, the device's own error is the
    answer. */
-static void a_fallback_may_be_forbidden_or_fail(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=8M,granule=64K,lag=20");
-    vram_pool *pool = pool_whole(rig.device);
+TEST(a_fallback_may_be_forbidden_or_fail, "sim:memory=8M,granule=64K,lag=20") {
+    vram_pool *pool = pool_whole(rig->device);
     vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_FALLBACK};
     vram_buffer *buffer = NULL;
     vram_limits limits = {
         .size = sizeof limits, .fraction = 1, .min_free_bytes = 1, .cpu_fallback = VRAM_SWITCH_OFF};
     assert_ok(vram_pool_limits_set(pool, &limits));
-    assert_true(
-        vram_status_is_exhausted(vram_buffer_create(pool, 10 * MIB, rig.queue, &options, &buffer)));
+    assert_true(vram_status_is_exhausted(
+        vram_buffer_create(pool, 10 * MIB, rig->queue, &options, &buffer)));
     limits.cpu_fallback = VRAM_SWITCH_ON;
     assert_ok(vram_pool_limits_set(pool, &limits));
-    fault(&rig, VRAM_SIM_PINNED_ALLOC, 1, true, VRAM_SIM_HOST_MEMORY);
-    assert_ok(vram_buffer_create(pool, 10 * MIB, rig.queue, &options, &buffer));
+    fault(rig, VRAM_SIM_PINNED_ALLOC, 1, true, VRAM_SIM_HOST_MEMORY);
+    assert_ok(vram_buffer_create(pool, 10 * MIB, rig->queue, &options, &buffer));
     assert_int_equal(info_of(buffer).location, VRAM_MEMORY_HOST); /* pageable, as the last resort */
-    write_all(buffer, 6, rig.queue);
-    expect_all(buffer, 6, rig.queue);
+    write_all(buffer, 6, rig->queue);
+    expect_all(buffer, 6, rig->queue);
     assert_ok(vram_buffer_destroy(buffer));
     buffer = NULL;
     vr_os_fail_at(1, true, 12);
-    vram_status status = vram_buffer_create(pool, 10 * MIB, rig.queue, &options, &buffer);
+    vram_status status = vram_buffer_create(pool, 10 * MIB, rig->queue, &options, &buffer);
     vr_os_fail_at(0, false, 0);
     assert_true(status == VRAM_ERR_DEVICE_MEMORY || status == VRAM_ERR_LIMIT);
     assert_int_equal(vram_error_get()->status, status);
     assert_null(buffer);
-    assert_ok(vram_sim_fault_set(rig.context, NULL));
-    rig_end_clean(&rig);
-}
-
-static void bad_moves_are_refused(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM ",devices=2");
-    vram_pool *pool = pool_whole(rig.device);
-    vram_buffer *device = buffer_kind(pool, 64, VRAM_BUFFER_DEVICE, rig.queue);
-    vram_buffer *pinned = buffer_kind(pool, 64, VRAM_BUFFER_PINNED, rig.queue);
-    vram_buffer *homeless = fallback(pool, 64, NULL), *good = fallback(pool, 64, rig.queue);
-    uint64_t bytes = 7;
-    void *pointer;
-#define REFUSED(call, status) assert_int_equal(call, VRAM_ERR_##status)
-    REFUSED(vram_buffer_promote(device, NULL), INVALID);
-    REFUSED(vram_buffer_demote(device, NULL), INVALID);
-    REFUSED(vram_buffer_demote(pinned, NULL), INVALID);
-    REFUSED(vram_buffer_demote(homeless, NULL), INVALID);
-    REFUSED(vram_buffer_demote(good, rig.other_queue), INVALID);
-    REFUSED(vram_buffer_demote(good, (vram_queue *)(void *)pool), INVALID);
-    REFUSED(vram_pool_demote(pool, 1, rig.other_queue, &bytes), INVALID);
-    REFUSED(vram_pool_promote(pool, rig.other_queue, &bytes), INVALID);
-    REFUSED(vram_pool_promote(NULL, rig.queue, NULL), INVALID);
-    REFUSED(vram_pool_demote(NULL, 1, rig.queue, NULL), INVALID);
-    assert_ok(vram_buffer_map(good, 0, 64, VRAM_MAP_READ, NULL, &pointer));
-    REFUSED(vram_buffer_demote(good, NULL), BUSY);
-    assert_ok(vram_pool_demote(pool, UINT64_MAX, rig.queue, &bytes)); /* what is mapped stays */
-    assert_int_equal(bytes, 64);
-    assert_true(on_device(good) && !on_device(homeless));
-    assert_ok(vram_buffer_unmap(good));
-    assert_ok(vram_buffer_demote(good, rig.queue));
-    assert_ok(vram_pool_promote(pool, rig.queue, NULL));
-    assert_true(on_device(good) && on_device(homeless));
-    rig_end_clean(&rig);
+    assert_ok(vram_sim_fault_set(rig->context, NULL));
 }
 
 /* Nobody may see the old contents late, or the new ones early: a move waits on the device for every
    queue that uses the buffer, and what is submitted behind it finds the contents in their new
    place. */
-static void a_move_keeps_the_order_of_all_queues(void **state) {
-    (void)state;
+TEST(a_move_keeps_the_order_of_all_queues) {
     for (int lag = 0; lag < 40; lag += 8) {
         char sim[64];
         snprintf(sim, sizeof sim, "memory=64M,granule=2M,lag=%d,seed=%d", lag, lag + 1);
@@ -339,242 +297,34 @@ static void a_move_keeps_the_order_of_all_queues(void **state) {
 
 /* --------------------------------------------------------------- a working set */
 
-/* Twice as much as the device has: every buffer comes to the device when its turn is, and those
-   used longest ago make room. Nothing is ever lost. */
-static void a_working_set_larger_than_the_device(void **state) {
-    enum { COUNT = 16 };
-    (void)state;
-    SKIP_UNDER(VRAM_POOL_RED_ZONES | VRAM_POOL_SEGMENTS, false,
-               "with red zones or in segments less fits into the device");
-    struct rig rig = rig_make("sim", "memory=8M,granule=64K,lag=7,seed=3");
-    vram_pool *pool = pool_whole(rig.device);
-    vram_buffer *buffers[COUNT];
-    uint64_t seeds[COUNT], bytes;
-    for (int i = 0; i < COUNT; i++) {
-        buffers[i] = fallback(pool, MIB, rig.queue);
-        write_all(buffers[i], seeds[i] = (uint64_t)i, rig.queue);
-    }
-    assert_int_equal(stats_of(pool).fallbacks, COUNT / 2);
-    for (int round = 0; round < 40; round++) {
-        int at = (round * 5 + round / 7) % COUNT;
-        vram_status status = vram_buffer_promote(buffers[at], rig.queue);
-        if (status != VRAM_OK) {
-            assert_true(vram_status_is_exhausted(status));
-            assert_ok(vram_pool_demote(pool, MIB, rig.queue, &bytes));
-            assert_int_equal(bytes, MIB);
-            assert_ok(vram_buffer_promote(buffers[at], rig.queue));
-        }
-        assert_true(on_device(buffers[at]));
-        expect_all(buffers[at], seeds[at], rig.queue);
-        write_all(buffers[at], seeds[at] = (uint64_t)(100 + round), rig.queue);
-    }
-    for (int i = 0; i < COUNT; i++) {
-        expect_all(buffers[i], seeds[i], rig.queue);
-    }
-    /* Room returns: those used last go back first. */
-    for (int i = 0; i < COUNT; i++) {
-        if (on_device(buffers[i])) {
-            assert_ok(vram_buffer_destroy(buffers[i]));
-            buffers[i] = NULL;
-        }
-    }
-    assert_ok(vram_pool_promote(pool, rig.queue, &bytes));
-    for (int i = 0; i < COUNT; i++) {
-        if (buffers[i]) {
-            assert_true(on_device(buffers[i]));
-            expect_all(buffers[i], seeds[i], rig.queue);
-            assert_ok(vram_buffer_destroy(buffers[i]));
-        }
-    }
-    assert_int_equal(stats_of(pool).live_blocks, 0);
-    rig_end_clean(&rig);
-}
-
 /* The least recently used goes first, the most recently used comes first. */
-static void age_decides(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_whole(rig.device);
-    vram_buffer *old = fallback(pool, 16 * MIB, rig.queue), *young = fallback(pool, 16 * MIB, NULL);
+TEST(age_decides, "sim:" SIM) {
+    vram_pool *pool = pool_whole(rig->device);
+    vram_buffer *old = fallback(pool, 16 * MIB, rig->queue),
+                *young = fallback(pool, 16 * MIB, NULL);
     vram_addr addr;
     uint64_t bytes = 0;
     vr_os_sleep(1000);
     assert_ok(vram_buffer_addr(old, &addr)); /* is used now: the other is older */
-    assert_ok(vram_pool_demote(pool, 1, rig.queue, &bytes));
+    assert_ok(vram_pool_demote(pool, 1, rig->queue, &bytes));
     assert_int_equal(bytes, 16 * MIB);
     assert_true(on_device(old) && !on_device(young));
-    assert_ok(vram_pool_demote(pool, 0, rig.queue, &bytes));
+    assert_ok(vram_pool_demote(pool, 0, rig->queue, &bytes));
     assert_int_equal(bytes, 0);
-    assert_ok(vram_pool_demote(pool, UINT64_MAX, rig.queue, &bytes));
+    assert_ok(vram_pool_demote(pool, UINT64_MAX, rig->queue, &bytes));
     assert_int_equal(bytes, 16 * MIB);
-    vram_buffer *large = buffer_kind(pool, 40 * MIB, VRAM_BUFFER_DEVICE, rig.queue);
-    assert_ok(vram_pool_promote(pool, rig.queue, &bytes)); /* there is room for one */
+    vram_buffer *large = buffer_kind(pool, 40 * MIB, VRAM_BUFFER_DEVICE, rig->queue);
+    assert_ok(vram_pool_promote(pool, rig->queue, &bytes)); /* there is room for one */
     assert_int_equal(bytes, 16 * MIB);
     assert_true(on_device(old) && !on_device(young));
     assert_ok(vram_buffer_destroy(large));
-    rig_end_clean(&rig);
 }
 
 /* ---------------------------------------------------------------------- faults */
 
-/* What stands in the way. */
-enum strike { MEMORY, SYSTEM, DRIVER, STRIKES };
-
-static void strike(struct rig *rig, enum strike kind, uint64_t nth, int32_t code) {
-    if (kind == MEMORY) {
-        vr_mem_fail_at(nth, false);
-    } else if (kind == SYSTEM) {
-        vr_os_fail_at(nth, false, 12);
-    } else {
-        fault(rig, VRAM_SIM_ANY, nth, false, code);
-    }
-}
-
-/* Ends the plan; whether it struck. */
-static bool struck(struct rig *rig, enum strike kind) {
-    uint64_t failed = kind == MEMORY   ? vr_mem_failed()
-                      : kind == SYSTEM ? vr_os_failed()
-                                       : sim_state(rig).faults;
-    vr_mem_fail_at(0, false);
-    vr_os_fail_at(0, false, 0);
-    assert_ok(vram_sim_fault_set(rig->context, NULL));
-    return failed > 0;
-}
-
-static bool is_lost(struct rig *rig) {
-    vram_memory_info info = {.size = sizeof info};
-    return vram_memory_info_get(rig->device, &info) == VRAM_ERR_DEVICE_LOST || info.lost;
-}
-
-/* A part of a buffer's life: where it begins, and what must succeed or change nothing. */
-struct act {
-    const char *name;
-    bool begins_on_device;
-    vram_status (*run)(vram_buffer *buffer, vram_queue *queue);
-};
-
-static vram_status act_promote(vram_buffer *buffer, vram_queue *queue) {
-    return vram_buffer_promote(buffer, queue);
-}
-
-static vram_status act_demote(vram_buffer *buffer, vram_queue *queue) {
-    return vram_buffer_demote(buffer, queue);
-}
-
-static vram_status act_pool(vram_buffer *buffer, vram_queue *queue) {
-    uint64_t bytes;
-    vram_pool *pool = info_of(buffer).pool;
-    vram_status status = vram_pool_demote(pool, UINT64_MAX, queue, &bytes);
-    return status == VRAM_OK ? vram_pool_promote(pool, queue, &bytes) : status;
-}
-
-/* Writes what is there already. */
-static vram_status act_map(vram_buffer *buffer, vram_queue *queue) {
-    void *pointer;
-    vram_status status =
-        vram_buffer_map(buffer, 100, 1000, VRAM_MAP_READ | VRAM_MAP_WRITE, queue, &pointer);
-    if (status == VRAM_OK && (status = vram_buffer_unmap(buffer)) != VRAM_OK) {
-        assert_true(info_of(buffer).mapped); /* goes on, and can be ended again */
-        if (status != VRAM_ERR_DEVICE_LOST) {
-            assert_ok(vram_buffer_unmap(buffer));
-        }
-    }
-    return status;
-}
-
-static vram_status act_use(vram_buffer *buffer, vram_queue *queue) {
-    vram_addr addr = info_of(buffer).addr;
-    static uint8_t byte; /* which the copy may write when this has returned */
-    vram_status status = vram_queue_download(queue, &byte, addr, 1);
-    return status == VRAM_OK ? vram_buffer_use(buffer, queue) : status;
-}
-
-static vram_status act_destroy(vram_buffer *buffer, vram_queue *queue) {
-    vram_queue *home = info_of(buffer).queue;
-    vram_pool *pool = info_of(buffer).pool;
-    (void)queue;
-    assert_ok(vram_buffer_destroy(buffer)); /* never fails because something ran out */
-    return vram_buffer_create(pool, 0, home, NULL, &buffer);
-}
-
-/* Each step of every act fails once, in every way: the buffer is where it was or where it was to
-   go, with its contents, and at the end nothing is left. */
-static void every_step_fails_once(void **state) {
-    static const struct act acts[] = {
-        {"promote", false, act_promote}, {"demote", true, act_demote},
-        {"pool", true, act_pool},        {"map", true, act_map},
-        {"use", true, act_use},          {"destroy", true, act_destroy},
-        {"destroy", false, act_destroy},
-    };
-    static const int32_t codes[] = {VRAM_SIM_OUT_OF_MEMORY, VRAM_SIM_HOST_MEMORY, 999};
-    (void)state;
-    for (size_t a = 0; a < sizeof acts / sizeof acts[0]; a++) {
-        for (int kind = 0; kind < STRIKES; kind++) {
-            bool hit = true;
-            for (uint64_t nth = 1; hit; nth++) {
-                struct rig rig = rig_make("sim", "memory=64M,granule=2M,lag=3");
-                vram_pool *pool = pool_whole(rig.device);
-                vram_queue *other;
-                assert_ok(vram_queue_create(rig.device, NULL, &other));
-                vram_buffer *buffer = fallback(pool, 96 * KIB, rig.queue);
-                write_all(buffer, nth, rig.queue);
-                if (!acts[a].begins_on_device) {
-                    assert_ok(vram_buffer_demote(buffer, NULL));
-                }
-                bool was_on_device = on_device(buffer);
-                strike(&rig, kind, nth, codes[nth % 3]);
-                vram_status status = acts[a].run(buffer, other);
-                hit = struck(&rig, kind);
-                if (is_lost(&rig)) {
-                    assert_int_equal(kind, SYSTEM); /* the simulation had no memory to go on */
-                } else if (acts[a].run != act_destroy) {
-                    if (status != VRAM_OK && acts[a].run != act_pool) {
-                        assert_int_equal(on_device(buffer), was_on_device);
-                    }
-                    assert_true(status == VRAM_OK || hit);
-                    expect_all(buffer, nth, rig.queue);
-                    assert_int_equal(stats_of(pool).live_blocks, 1);
-                }
-                rig_end_clean(&rig);
-            }
-        }
-    }
-}
-
-/* The same for the creation of a buffer that has to fall back, of every kind. */
-static void creation_fails_at_every_step(void **state) {
-    (void)state;
-    for (int kind = VRAM_BUFFER_DEVICE; kind <= VRAM_BUFFER_FALLBACK; kind++) {
-        for (int way = 0; way < STRIKES; way++) {
-            bool hit = true;
-            for (uint64_t nth = 1; hit; nth++) {
-                struct rig rig = rig_make("sim", "memory=512K,granule=64K,real=on");
-                vram_pool *pool = pool_whole(rig.device);
-                uint64_t bytes = kind == VRAM_BUFFER_FALLBACK ? 640 * KIB : 96 * KIB;
-                vram_buffer_options options = {
-                    .size = sizeof options, .kind = (vram_buffer_kind)kind, .tag = "a/b"};
-                vram_buffer *buffer = NULL;
-                strike(&rig, way, nth, nth % 2 ? VRAM_SIM_HOST_MEMORY : 999);
-                vram_status status = vram_buffer_create(pool, bytes, rig.queue, &options, &buffer);
-                hit = struck(&rig, way);
-                assert_true((status == VRAM_OK) == (buffer != NULL));
-                assert_true(status == VRAM_OK || hit);
-                assert_int_equal(stats_of(pool).live_blocks, buffer ? 1 : 0);
-                if (buffer) {
-                    write_all(buffer, 5, rig.queue);
-                    expect_all(buffer, 5, rig.queue);
-                    assert_ok(vram_buffer_destroy(buffer));
-                }
-                rig_end_clean(&rig);
-            }
-        }
-    }
-}
-
 /* A device that is lost in the middle of a move: the buffer can still be described and
    destroyed. */
-static void a_device_is_lost_in_a_move(void **state) {
-    (void)state;
+TEST(a_device_is_lost_in_a_move) {
     bool hit = true;
     for (uint64_t nth = 1; hit; nth++) {
         struct rig rig = rig_make("sim", "memory=64M,granule=2M,lag=3");
@@ -590,24 +340,4 @@ static void a_device_is_lost_in_a_move(void **state) {
         assert_int_equal(stats_of(pool).live_blocks, 0);
         vram_context_destroy(rig.context);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(acceptance_10_falls_back_and_is_promoted),
-        HERE(displaced_buffers_return_by_themselves),
-        HERE(a_return_needs_both),
-        HERE(a_failed_return_is_not_repeated_at_once),
-        HERE(promotion_goes_on_past_what_does_not_fit),
-        HERE(plain_allocations_fall_back_when_told),
-        HERE(a_fallback_may_be_forbidden_or_fail),
-        HERE(bad_moves_are_refused),
-        HERE(a_move_keeps_the_order_of_all_queues),
-        HERE(a_working_set_larger_than_the_device),
-        HERE(age_decides),
-        HERE(every_step_fails_once),
-        HERE(creation_fails_at_every_step),
-        HERE(a_device_is_lost_in_a_move),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,14 +16,12 @@ enum { PAGES = 4 };
 
 static char path[64];
 
-static int make_path(void **state) {
-    (void)state;
+static int make_path(void) {
     snprintf(path, sizeof path, "/tmp/vram-bus-%ld", (long)getpid());
     return 0;
 }
 
-static int remove_path(void **state) {
-    (void)state;
+static int remove_path(void) {
     return unlink(path);
 }
 
@@ -38,10 +36,9 @@ static uint8_t *map_guarded(int *fd) {
     return pages;
 }
 
-static void a_truncated_file_is_written_to_no_more(void **state) {
+TEST(a_truncated_file_is_written_to_no_more) {
     size_t page = vr_os_page_bytes();
     int fd;
-    (void)state;
     uint8_t *pages = map_guarded(&fd);
     pages[0] = 1;
     assert_int_equal(truncate(path, (off_t)page), 0);
@@ -131,9 +128,8 @@ static int touch_without_handler(void *argument) {
     return 2;
 }
 
-static void other_bus_errors_are_the_programs(void **state) {
+TEST(other_bus_errors_are_the_programs) {
     int sent = 1;
-    (void)state;
     assert_int_equal(in_child(touch_with_handler, NULL), 42);
     assert_int_equal(in_child(touch_with_handler, &sent), 42);
     assert_int_equal(in_child(touch_with_information, NULL), 42);
@@ -142,10 +138,9 @@ static void other_bus_errors_are_the_programs(void **state) {
     assert_int_equal(in_child(touch_without_handler, &sent), 1000 + SIGBUS);
 }
 
-static void the_handler_goes_with_the_last_mapping(void **state) {
+TEST(the_handler_goes_with_the_last_mapping) {
     struct sigaction before, during, after;
     int fd;
-    (void)state;
     assert_int_equal(sigaction(SIGBUS, NULL, &before), 0);
     uint8_t *pages = map_guarded(&fd);
     assert_int_equal(sigaction(SIGBUS, NULL, &during), 0);
@@ -156,11 +151,4 @@ static void the_handler_goes_with_the_last_mapping(void **state) {
     assert_true(after.sa_handler == before.sa_handler);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_truncated_file_is_written_to_no_more),
-        cmocka_unit_test(other_bus_errors_are_the_programs),
-        cmocka_unit_test(the_handler_goes_with_the_last_mapping),
-    };
-    return cmocka_run_group_tests(tests, make_path, remove_path);
-}
+WHOLE_FILE(make_path, remove_path)

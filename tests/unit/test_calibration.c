@@ -21,9 +21,9 @@
 
 static char folder[200];
 
-static int begin(void **state) {
+static int begin(void) {
     const char *temporary = getenv("TMPDIR");
-    int failed = start(state);
+    int failed = start();
     (void)snprintf(folder, sizeof folder, "%.170s/vram_cache_XXXXXX",
                    temporary && *temporary ? temporary : "/tmp");
     assert_non_null(mkdtemp(folder));
@@ -48,7 +48,7 @@ static int entries(const char *in, char path[512]) {
     return count;
 }
 
-static int end(void **state) {
+static int end(void) {
     char path[512];
     (void)chmod(folder, 0700);
     while (entries(folder, path)) {
@@ -56,7 +56,7 @@ static int end(void **state) {
             return -1;
         }
     }
-    return rmdir(folder) != 0 || nothing_left(state);
+    return rmdir(folder) != 0 || nothing_left();
 }
 
 /* Of a new scheduler on the host. */
@@ -93,9 +93,12 @@ static void write_all(const char *path, const char *text, size_t bytes) {
     assert_int_equal(fclose(file), 0);
 }
 
-static void measured_once(void **state) {
+static int begin_file(void);
+
+static int end(void);
+
+TEST(measured_once) {
     char path[512], text[4096];
-    (void)state;
     vram_calibration first = calibrated(), second = calibrated();
     assert_true(equal(&first, &second)); /* two measurements are never the same */
     assert_int_equal(entries(folder, path), 1);
@@ -121,10 +124,9 @@ static uint64_t copied(vram_device *device, vram_transfer_direction direction) {
 
 /* The rates are those of the copies that products make, which know more ways than one, and all that
    these depend on is in the key. */
-static void measured_as_it_is_copied(void **state) {
+TEST(measured_as_it_is_copied) {
     char path[512];
     struct rig rig = rig_make("host", NULL);
-    (void)state;
     assert_ok(vram_scheduler_calibrate(scheduler_of(pool_of(&rig, 0), VRAM_PLACE_AUTO), NULL));
     assert_true(copied(rig.device, VRAM_TRANSFER_TO_DEVICE) >= 7 * (UINT64_C(8) << 20));
     assert_true(copied(rig.device, VRAM_TRANSFER_TO_HOST) >= 7 * (UINT64_C(8) << 20));
@@ -136,9 +138,8 @@ static void measured_as_it_is_copied(void **state) {
     assert_int_equal(entries(folder, path), 2);
 }
 
-static void nowhere(void **state) {
+TEST(nowhere) {
     char path[512];
-    (void)state;
     assert_ok(vram_option_set("calibration_cache", "off"));
     vram_calibration first = calibrated(), second = calibrated();
     assert_false(equal(&first, &second));
@@ -148,9 +149,8 @@ static void nowhere(void **state) {
 }
 
 /* The folders of the environment, made when they are missing. */
-static void in_the_users_cache(void **state) {
+TEST_IN(begin_file, end, in_the_users_cache) {
     char path[512], place[220], made[240];
-    (void)state;
     assert_ok(vram_option_set("calibration_cache", NULL));
     (void)snprintf(place, sizeof place, "%s/x", folder);
     assert_int_equal(setenv("XDG_CACHE_HOME", place, 1), 0);
@@ -174,9 +174,8 @@ static void in_the_users_cache(void **state) {
 }
 
 /* What a file has is what all programs go by, to the last bit. */
-static void numbers_come_back(void **state) {
+TEST_IN(begin_file, end, numbers_come_back) {
     struct vr_calibration_place place = {.key = "some key\n"};
-    (void)state;
     (void)snprintf(place.path, sizeof place.path, "%s/calibration-x", folder);
     for (uint64_t i = 0; i < 40; i++) {
         double some = made_up(7, i) + 1.5;
@@ -191,10 +190,9 @@ static void numbers_come_back(void **state) {
 }
 
 /* Every byte of a file changed, added or gone: it does not count. */
-static void every_change_is_seen(void **state) {
+TEST_IN(begin_file, end, every_change_is_seen) {
     char path[512], text[4096], changed[4096 + 1];
     struct vram_calibration rates = {.size = 7}, untouched = rates;
-    (void)state;
     vram_calibration first = calibrated();
     assert_int_equal(entries(folder, path), 1);
     size_t bytes = read_all(path, text);
@@ -224,10 +222,9 @@ static void every_change_is_seen(void **state) {
 }
 
 /* Whatever lies in the file's place, it is measured and, where that can be, replaced. */
-static void hostile_files(void **state) {
+TEST_IN(begin_file, end, hostile_files) {
     char path[512], text[4096];
     static char much[100000];
-    (void)state;
     vram_calibration first = calibrated();
     assert_int_equal(entries(folder, path), 1);
     size_t bytes = read_all(path, text);
@@ -272,12 +269,11 @@ static struct vr_calibration_place some_place(void) {
 }
 
 /* The n-th call of the system fails: the file is there whole, or not, and nothing beside it. */
-static void every_call_may_fail(void **state) {
+TEST_IN(begin_file, end, every_call_may_fail) {
     struct vr_calibration_place place = some_place();
     vram_calibration found;
     char path[512];
     bool struck = true;
-    (void)state;
     for (uint64_t nth = 1; struck; nth++) {
         assert_true(nth < 50);
         (void)unlink(place.path);
@@ -318,12 +314,11 @@ static void expect_kept(const struct vr_calibration_place *place) {
 
 /* Under a limit on the size of files nothing is stored, no signal ends the process, and no file is
    left. */
-static void a_limit_of_files(void **state) {
+TEST_IN(begin_file, end, a_limit_of_files) {
     struct vr_calibration_place place = some_place();
     const struct rlimit little = {10, 10};
     char path[512];
     int how;
-    (void)state;
     pid_t child = fork();
     if (child == 0) {
         (void)setrlimit(RLIMIT_FSIZE, &little);
@@ -339,10 +334,9 @@ static void a_limit_of_files(void **state) {
 
 /* A process ended while it wrote: the next one still stores its rates, and no temporary file is
    left. */
-static void ended_in_the_middle(void **state) {
+TEST_IN(begin_file, end, ended_in_the_middle) {
     struct vr_calibration_place place = some_place();
     char path[512];
-    (void)state;
     vr_calibration_keep(&place, &some);
     assert_int_equal(rename(place.path, beside(&place)), 0);
     assert_int_equal(truncate(beside(&place), 10), 0);
@@ -351,11 +345,10 @@ static void ended_in_the_middle(void **state) {
 }
 
 /* Whatever lies in the way of the file that is written first. */
-static void in_the_way(void **state) {
+TEST_IN(begin_file, end, in_the_way) {
     struct vr_calibration_place place = some_place();
     static char much[100000];
     char text[4096], other[128];
-    (void)state;
     (void)snprintf(other, sizeof other, "%.64s-other", folder);
     write_all(other, "precious", 8);
     write_all(beside(&place), much, sizeof much);
@@ -378,11 +371,10 @@ static void in_the_way(void **state) {
 }
 
 /* Another is writing it: nobody waits, and what it writes is left alone. */
-static void another_is_at_it(void **state) {
+TEST(another_is_at_it) {
     struct vr_calibration_place place = some_place();
     vram_calibration found, rates = some;
     char text[4096];
-    (void)state;
     vr_calibration_keep(&place, &some);
     int fd = open(beside(&place), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
@@ -397,23 +389,11 @@ static void another_is_at_it(void **state) {
     expect_kept(&place);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-    const struct CMUnitTest measured[] = {
-        TEST(measured_once),
-        TEST(nowhere),
-        TEST(another_is_at_it),
-        TEST(measured_as_it_is_copied),
-    };
-    const struct CMUnitTest files[] = {
-        TEST(in_the_users_cache),  TEST(numbers_come_back),   TEST(every_change_is_seen),
-        TEST(hostile_files),       TEST(every_call_may_fail), TEST(a_limit_of_files),
-        TEST(ended_in_the_middle), TEST(in_the_way),
-    };
-    int failed = cmocka_run_group_tests(measured, NULL, NULL);
-    /* One thread's work on files: ThreadSanitizer has it in make test-long. */
-    if (race_rounds(2) == 2) {
-        failed += cmocka_run_group_tests(files, NULL, NULL);
+/* One thread's work on files: ThreadSanitizer has it in make test-long. */
+static int begin_file(void) {
+    if (race_rounds(2) != 2) {
+        skip();
     }
-    return failed;
+    return begin();
 }
+EACH_TEST(begin, end)

@@ -6,18 +6,14 @@
 #include "base/os/frame_rule.h"
 #include "base/os/platform.h"
 #include "base/size.h"
+#include "rig/rig.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unwind.h>
-
-#include <cmocka.h>
 
 enum { CAPACITY = 128, THREADS = 4 };
 
@@ -77,8 +73,7 @@ static void check_walk(uint32_t least) {
     assert_true(walk_agrees());
 }
 
-static void plain_functions(void **state) {
-    (void)state;
+TEST(plain_functions) {
     (void)stacks_take();
     check_walk(4);
     assert_true(taken.called_count == taken.walked_count + 1);
@@ -90,9 +85,8 @@ static int compare_numbers(const void *a, const void *b) {
     return first < second ? -1 : first > second;
 }
 
-static void callbacks_of_the_c_library(void **state) {
+TEST(callbacks_of_the_c_library) {
     int numbers[] = {3, 1, 2};
-    (void)state;
     qsort(numbers, 3, sizeof numbers[0], compare_numbers);
     assert_int_equal(numbers[0], 1);
     check_walk(6);
@@ -104,8 +98,7 @@ __attribute__((noinline)) static int frames_vary(unsigned depth) {
     return (depth ? frames_vary(depth - 1) : stacks_take()) + block[depth * 24];
 }
 
-static void frames_whose_size_varies(void **state) {
-    (void)state;
+TEST(frames_whose_size_varies) {
     (void)frames_vary(40);
     check_walk(44);
 }
@@ -118,8 +111,7 @@ __attribute__((noinline)) static int frames_aligned(unsigned depth) {
     return (depth ? frames_aligned(depth - 1) : stacks_take()) + block[depth] + more[depth * 40];
 }
 
-static void frames_that_are_aligned(void **state) {
-    (void)state;
+TEST(frames_that_are_aligned) {
     (void)frames_aligned(12);
     check_walk(16);
 }
@@ -130,15 +122,13 @@ __attribute__((noinline)) static int frame_large(void) {
     return stacks_take() + block[0] + block[399999];
 }
 
-static void frames_too_large_for_a_rule(void **state) {
-    (void)state;
+TEST(frames_too_large_for_a_rule) {
     (void)frame_large();
     assert_true(stack_agrees());
 }
 
-static void more_frames_than_asked_for(void **state) {
+TEST(more_frames_than_asked_for) {
     uint64_t frames[3];
-    (void)state;
     assert_int_equal(vr_os_callers(frames, 3), 3);
     assert_int_equal(vr_os_callers(frames, 0), 0);
     (void)frames_vary(CAPACITY);
@@ -166,8 +156,7 @@ static void signal_run(int flags) {
     assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
 }
 
-static void handlers_of_signals(void **state) {
-    (void)state;
+TEST(handlers_of_signals) {
     signal_run(0);
     assert_true(taken.unwound_count >= 6);
     assert_true(stack_agrees());
@@ -176,10 +165,9 @@ static void handlers_of_signals(void **state) {
 #endif
 }
 
-static void handlers_on_another_stack(void **state) {
+TEST(handlers_on_another_stack) {
     static char other[1 << 16];
     stack_t stack = {.ss_sp = other, .ss_size = sizeof other}, before;
-    (void)state;
     assert_int_equal(sigaltstack(&stack, &before), 0);
     signal_run(SA_ONSTACK);
     assert_int_equal(sigaltstack(&before, NULL), 0);
@@ -198,10 +186,9 @@ static void *thread_run(void *agreed) {
     return NULL;
 }
 
-static void threads_at_once(void **state) {
+TEST(threads_at_once) {
     pthread_t threads[THREADS];
     int agreed[THREADS] = {0};
-    (void)state;
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, thread_run, &agreed[i]), 0);
     }
@@ -221,11 +208,10 @@ static void module_back(void) {
 
 /* Both have the same return address, and other frames. They are likely to be loaded in the same
    place, one after the other. */
-static void modules_come_and_go(void **state) {
+TEST(modules_come_and_go) {
     uintptr_t places[2];
     bool again = false;
-    static const char *const paths[] = {FRAMED_16, FRAMED_48};
-    (void)state;
+    static const char *const paths[] = {FRAMED_16_PATH, FRAMED_48_PATH};
     for (int i = 0; i < 8; i++) {
         void *module = dlopen(paths[i % 2], RTLD_NOW | RTLD_LOCAL);
         assert_non_null(module);
@@ -321,8 +307,7 @@ static struct vr_frame_rule rule_at(const struct words *shared, const struct wor
     return vr_frame_rule_find(&table, CODE + offset);
 }
 
-static void rows_follow_the_address(void **state) {
-    (void)state;
+TEST(rows_follow_the_address) {
     /* push fp; sub 0x40, sp; at 0x110 an early return, behind it the body again */
     static const struct words program =
         WORDS(0x41, 0x0e, 16, 0x80 | FP, 2, 0x02, 0x0f, 0x0e, 80, 0x03, 0xf0, 0x00, 0x0a, 0x0e, 16,
@@ -406,15 +391,14 @@ static const struct {
     {WORDS(0x0e), {.kind = VR_FRAME_UNKNOWN}}, /* no operand */
 };
 
-static void every_form_of_a_rule(void **state) {
-    (void)state;
+TEST(every_form_of_a_rule) {
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         struct vr_frame_rule rule = rule_at(&standard, &forms[i].program, 8);
         assert_memory_equal(&rule, &forms[i].rule, sizeof rule);
     }
 }
 
-static void entries_of_every_form(void **state) {
+TEST(entries_of_every_form) {
     static const struct words program = WORDS(0x0e, 32);
     static const struct {
         struct words shared;
@@ -439,7 +423,6 @@ static void entries_of_every_form(void **state) {
         {WORDS(1, 'z', 'R', 'R', 'R', 'R', 'R', 'R', 'R', 'R', 'R', 0), VR_FRAME_UNKNOWN},
         {WORDS(1), VR_FRAME_UNKNOWN},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct vr_frame_rule rule = rule_at(&rows[i].shared, &program, 8);
         assert_int_equal(rule.kind, rows[i].kind);
@@ -448,10 +431,9 @@ static void entries_of_every_form(void **state) {
 }
 
 /* Every byte of a table, with every bit changed, and every shorter table. */
-static void spoilt_tables_do_no_harm(void **state) {
+TEST(spoilt_tables_do_no_harm) {
     static const struct words program = WORDS(0x41, 0x0e, 16, 0x80 | FP, 2, 0x0d, FP);
     struct vr_frame_table table = table_make(&standard, &program);
-    (void)state;
     assert_int_equal(vr_frame_rule_find(&table, CODE + 8).cfa, 2);
     for (size_t i = 0; i < made.used * 8; i++) {
         made.bytes[i / 8] ^= (uint8_t)(1 << i % 8);
@@ -462,24 +444,4 @@ static void spoilt_tables_do_no_harm(void **state) {
         table.segment.bytes = made.used;
         assert_int_equal(vr_frame_rule_find(&table, CODE + 8).kind, VR_FRAME_UNKNOWN);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_functions),
-        cmocka_unit_test(callbacks_of_the_c_library),
-        cmocka_unit_test(frames_whose_size_varies),
-        cmocka_unit_test(frames_that_are_aligned),
-        cmocka_unit_test(frames_too_large_for_a_rule),
-        cmocka_unit_test(more_frames_than_asked_for),
-        cmocka_unit_test(handlers_of_signals),
-        cmocka_unit_test(handlers_on_another_stack),
-        cmocka_unit_test(threads_at_once),
-        cmocka_unit_test(modules_come_and_go),
-        cmocka_unit_test(rows_follow_the_address),
-        cmocka_unit_test(every_form_of_a_rule),
-        cmocka_unit_test(entries_of_every_form),
-        cmocka_unit_test(spoilt_tables_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

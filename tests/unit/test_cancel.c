@@ -182,9 +182,8 @@ static void *be_cancelled(void *argument) {
     return NULL;
 }
 
-static void no_call_is_a_cancellation_point(void **state) {
+TEST(no_call_is_a_cancellation_point) {
     static const char *const backends[] = {"host", "sim"};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         char path[64];
         snprintf(path, sizeof path, "/tmp/vram-cancel-%ld.trace", (long)getpid());
@@ -235,9 +234,8 @@ static void *work_until_cancelled(void *argument) {
 }
 
 /* Whenever a thread is cancelled, others are not blocked, and everything can be ended. */
-static void other_threads_go_on(void **state) {
+TEST(other_threads_go_on) {
     static const char *const backends[] = {"host", "sim"};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct rig rig = rig_make(backends[i], "memory=256M");
         vram_pool *pool = pool_whole(rig.device);
@@ -260,12 +258,4 @@ static void other_threads_go_on(void **state) {
         assert_int_equal(stats_of(pool).reserved_bytes, 0);
         vram_context_destroy(rig.context);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(no_call_is_a_cancellation_point),
-        HERE(other_threads_go_on),
-    };
-    return cmocka_run_group_tests_name("cancel", tests, NULL, NULL);
 }

@@ -6,13 +6,8 @@
 
 #include "base/os/os.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* A channel on memory of the test. */
 struct bench {
@@ -59,8 +54,7 @@ static vram_status receive(struct bench *bench) {
 }
 
 /* Item 17: the layout by numbers, as a program in another language would have it. */
-static void acceptance_17_the_layout_is_fixed(void **state) {
-    (void)state;
+TEST(acceptance_17_the_layout_is_fixed) {
     unsigned char bytes[128] = {0};
     vram_ring_control control;
     int32_t one = 1, two = 2;
@@ -85,8 +79,7 @@ static void acceptance_17_the_layout_is_fixed(void **state) {
     assert_int_equal(_Alignof(struct aligned), 128);
 }
 
-static void messages_come_as_they_went(void **state) {
-    (void)state;
+TEST(messages_come_as_they_went) {
     for (int multi = 0; multi < 2; multi++) {
         struct bench bench;
         bench_make(&bench, 4, 40);
@@ -106,8 +99,7 @@ static void messages_come_as_they_went(void **state) {
     }
 }
 
-static void a_full_ring_takes_no_more(void **state) {
-    (void)state;
+TEST(a_full_ring_takes_no_more) {
     for (int multi = 0; multi < 2; multi++) {
         struct bench bench;
         vram_ring_message messages[6];
@@ -133,8 +125,7 @@ static void a_full_ring_takes_no_more(void **state) {
     }
 }
 
-static void a_short_place_leaves_the_message(void **state) {
-    (void)state;
+TEST(a_short_place_leaves_the_message) {
     struct bench bench;
     vram_ring_slot slot;
     char data[4];
@@ -146,8 +137,7 @@ static void a_short_place_leaves_the_message(void **state) {
     bench_end(&bench);
 }
 
-static void counters_near_their_end_work(void **state) {
-    (void)state;
+TEST(counters_near_their_end_work) {
     struct bench bench;
     bench_make(&bench, 4, 40);
     bench.head.count = bench.tail.count = UINT64_MAX - 1; /* after an age: the numbers wrap */
@@ -161,8 +151,7 @@ static void counters_near_their_end_work(void **state) {
 
 /* ---------------------------------------------------------------- damage */
 
-static void damage_is_found(void **state) {
-    (void)state;
+TEST(damage_is_found) {
     for (int multi = 0; multi < 2; multi++) {
         struct bench bench;
         vram_ring_message message = {.data = "x", .bytes = 1};
@@ -189,8 +178,7 @@ static void damage_is_found(void **state) {
     }
 }
 
-static void a_payload_is_held_against_its_crc(void **state) {
-    (void)state;
+TEST(a_payload_is_held_against_its_crc) {
     struct bench bench;
     bench_make(&bench, 4, 40);
     bench.channel.crc = true;
@@ -263,31 +251,14 @@ static void run_threads(uint64_t producers, uint64_t capacity) {
     bench_end(&bench);
 }
 
-static void one_producer_and_one_consumer(void **state) {
-    (void)state;
+TEST(one_producer_and_one_consumer) {
     run_threads(1, 1);
     run_threads(1, 8);
     run_threads(1, 1024);
 }
 
-static void several_producers_and_one_consumer(void **state) {
-    (void)state;
+TEST(several_producers_and_one_consumer) {
     run_threads(2, 2);
     run_threads(3, 4);
     run_threads(3, 256);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(acceptance_17_the_layout_is_fixed),
-        cmocka_unit_test(messages_come_as_they_went),
-        cmocka_unit_test(a_full_ring_takes_no_more),
-        cmocka_unit_test(a_short_place_leaves_the_message),
-        cmocka_unit_test(counters_near_their_end_work),
-        cmocka_unit_test(damage_is_found),
-        cmocka_unit_test(a_payload_is_held_against_its_crc),
-        cmocka_unit_test(one_producer_and_one_consumer),
-        cmocka_unit_test(several_producers_and_one_consumer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,11 @@
  * byte: what is read of them, and what is said of those that cannot be.
  */
 #include "replay/chunk_reader.h"
+#include "rig/rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { HEADER = 512, CHUNK = 4096, PLACES = 5 };
 enum { SEAL_AT = 8, SEQUENCE_AT = 16, BEGIN_AT = 24 };
@@ -111,8 +106,7 @@ static void refused(size_t bytes, const char *words) {
 
 /* ------------------------------------------------------------------- headers */
 
-static void sizes_of_headers(void **state) {
-    (void)state;
+TEST(sizes_of_headers) {
     static const struct {
         size_t at;
         uint32_t value;
@@ -143,8 +137,7 @@ static void sizes_of_headers(void **state) {
     refused(sizeof file, "format version 3 is not supported");
 }
 
-static void ends_and_rates(void **state) {
-    (void)state;
+TEST(ends_and_rates) {
     static const uint64_t rates[] = {0, UINT64_C(10000000001), UINT64_MAX};
     for (size_t i = 0; i < 3; i++) {
         begin(2, 0);
@@ -174,8 +167,7 @@ static void ends_and_rates(void **state) {
 
 /* -------------------------------------------------------------------- chunks */
 
-static void chunks_that_are_damaged(void **state) {
-    (void)state;
+TEST(chunks_that_are_damaged) {
     for (unsigned of = 1; of <= 2; of++) {
         size_t at = place_of(1);
         begin(of, 0);
@@ -217,8 +209,7 @@ static void chunks_that_are_damaged(void **state) {
 }
 
 /* A chunk that was never sealed: in version 1 the last, in version 2 one among others. */
-static void chunks_that_are_open(void **state) {
-    (void)state;
+TEST(chunks_that_are_open) {
     begin(1, 0);
     chunk(0, 0, SEALED);
     chunk(1, 1, SEALED_NOT);
@@ -251,8 +242,7 @@ static void chunks_that_are_open(void **state) {
 
 /* --------------------------------------------------------------------- rings */
 
-static void rings(void **state) {
-    (void)state;
+TEST(rings) {
     for (unsigned of = 1; of <= 2; of++) {
         begin(of, 4);
         assert_int_equal(read_file(place_of(4)), 0);
@@ -301,15 +291,4 @@ static void rings(void **state) {
     end_header(0, place_of(4));
     assert_int_equal(read_file(place_of(2)), 0);
     assert_int_equal(said.end, RECORDING_CUT);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_of_headers),
-        cmocka_unit_test(ends_and_rates),
-        cmocka_unit_test(chunks_that_are_damaged),
-        cmocka_unit_test(chunks_that_are_open),
-        cmocka_unit_test(rings),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

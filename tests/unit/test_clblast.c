@@ -8,14 +8,14 @@
 #include "opencl/fake_opencl.h"
 #include "unit/compute_world.h"
 
-#define LIBRARY FAKE_CLBLAST_PATH
+#define LIBRARY FAKE_BLAS_PATH
 
 static const struct fake_blas_control *blas;
 static const struct fake_opencl_control *driver;
 
 static struct rig begin_with(const char *library, const char *memory) {
     driver = control_of(FAKE_OPENCL_PATH, "fake_opencl_control");
-    blas = control_of(LIBRARY, "fake_blas_control");
+    blas = control_of(LIBRARY, "fake_clblast_control");
     driver->reset();
     blas->reset();
     assert_ok(vram_option_set("blas_library", "none"));
@@ -58,8 +58,7 @@ static void try_all(struct rig *rig, const char *by) {
     assert_int_equal(live_in(pool), 0);
 }
 
-static void right_results(void **state) {
-    (void)state;
+TEST(right_results) {
     struct rig rig = begin_with(LIBRARY, "buffer");
     try_all(&rig, LIBRARY);
     assert_true(blas->calls("sgemm") > 4);
@@ -67,10 +66,9 @@ static void right_results(void **state) {
 }
 
 /* Operands on the device, inside of blocks. */
-static void weights_and_batches(void **state) {
+TEST(weights_and_batches) {
     vram_matmul products[4];
     vram_weights *weights;
-    (void)state;
     struct rig rig = begin_with(LIBRARY, "buffer");
     vram_pool *pool = pool_of(&rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_DEVICE);
@@ -94,9 +92,8 @@ static void weights_and_batches(void **state) {
 
 /* Shared virtual memory, a library that is not there, lacks the symbol, or is not wanted: our own
    kernel. */
-static void by_our_own_kernel(void **state) {
+TEST(by_our_own_kernel) {
     static const char *const others[] = {"/nowhere/libclblast.so", "libm.so.6", "none"};
-    (void)state;
     struct rig rig = begin_with(LIBRARY, "svm");
     try_all(&rig, "vram opencl c");
     end_clean(&rig);
@@ -108,9 +105,8 @@ static void by_our_own_kernel(void **state) {
     }
 }
 
-static void any_code(void **state) {
+TEST(any_code) {
     static const int codes[] = {-4, -5, -6, -30, -1024, -2039, 1, 9999};
-    (void)state;
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         struct rig rig = begin_with(LIBRARY, "buffer");
         vram_pool *pool = pool_of(&rig, 0);
@@ -141,8 +137,7 @@ static void any_code(void **state) {
 }
 
 /* The host's memory runs out, call by call. */
-static void any_host_memory(void **state) {
-    (void)state;
+TEST(any_host_memory) {
     bool struck = true;
     for (uint64_t nth = 1; struck; nth++) {
         struct rig rig = begin_with(LIBRARY, "buffer");
@@ -163,13 +158,4 @@ static void any_host_memory(void **state) {
         assert_int_equal(live_in(pool), 0);
         end_clean(&rig);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-        TEST(right_results), TEST(weights_and_batches), TEST(by_our_own_kernel),
-        TEST(any_code),      TEST(any_host_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/os/os.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "rig/rig.h"
 
 struct fake {
     uint64_t now;
@@ -25,22 +20,19 @@ static void fake_sleep(void *user, uint64_t ns) {
     fake->slept += ns;
 }
 
-static int restore(void **state) {
-    (void)state;
+static int restore(void) {
     vr_clock_set(NULL);
     return 0;
 }
 
-static void the_systems_time_passes(void **state) {
-    (void)state;
+TEST_IN(NULL, NULL, the_systems_time_passes) {
     uint64_t start = vr_clock_now();
     assert_true(start > 0);
     vr_clock_sleep(UINT64_C(2000000));
     assert_true(vr_clock_now() - start >= UINT64_C(2000000));
 }
 
-static void a_fake_replaces_it(void **state) {
-    (void)state;
+TEST(a_fake_replaces_it) {
     struct fake fake = {.now = 100};
     vr_clock_set(&(struct vr_clock_source){fake_now, fake_sleep, &fake});
     assert_int_equal(vr_clock_now(), 100);
@@ -54,8 +46,7 @@ static void a_fake_replaces_it(void **state) {
     assert_true(vr_clock_now() > 5);
 }
 
-static void functions_are_replaced_one_by_one(void **state) {
-    (void)state;
+TEST(functions_are_replaced_one_by_one) {
     struct fake fake = {.now = 100};
     vr_clock_set(&(struct vr_clock_source){NULL, fake_sleep, &fake});
     assert_true(vr_clock_now() != 100);
@@ -68,8 +59,7 @@ static void functions_are_replaced_one_by_one(void **state) {
     assert_int_equal(vr_clock_now(), 100);
 }
 
-static void time_never_falls(void **state) {
-    (void)state;
+TEST(time_never_falls) {
     struct fake fake = {.now = 1000};
     vr_clock_set(&(struct vr_clock_source){fake_now, fake_sleep, &fake});
     assert_int_equal(vr_clock_now(), 1000);
@@ -81,8 +71,7 @@ static void time_never_falls(void **state) {
     assert_int_equal(vr_clock_now(), 1001);
 }
 
-static void deadlines_pass_and_saturate(void **state) {
-    (void)state;
+TEST(deadlines_pass_and_saturate) {
     struct fake fake = {.now = 1000};
     vr_clock_set(&(struct vr_clock_source){fake_now, fake_sleep, &fake});
     uint64_t deadline = vr_deadline_in(50);
@@ -118,8 +107,7 @@ static void look_often(void *argument) {
     }
 }
 
-static void threads_agree(void **state) {
-    (void)state;
+TEST_IN(NULL, NULL, threads_agree) {
     struct vr_thread threads[3];
     vr_atomic_u32 fallen = 0;
     for (int i = 0; i < 3; i++) {
@@ -133,8 +121,7 @@ static void threads_agree(void **state) {
 
 /* A clock that is cheap by not being read each time neither runs ahead nor stays behind, and it
    moves. */
-static void a_recent_time_is_recent(void **state) {
-    (void)state;
+TEST_IN(NULL, NULL, a_recent_time_is_recent) {
     uint64_t first = vr_os_now_recent(), last = first, late = 0;
     for (int i = 0; i < 20000; i++) {
         uint64_t before = vr_os_now(), recent = vr_os_now_recent(), after = vr_os_now();
@@ -155,9 +142,8 @@ static void a_recent_time_is_recent(void **state) {
 }
 
 /* Ticks pass as time does, at the rate that is said, whether they are the processor's or not. */
-static void ticks_pass_at_their_rate(void **state) {
+TEST(ticks_pass_at_their_rate) {
     const struct vr_clock_source none = {.now = NULL};
-    (void)state;
     for (int replaced = 0; replaced < 2; replaced++) {
         vr_clock_set(replaced ? &none : NULL);
         vr_clock_ticks_start();
@@ -172,16 +158,4 @@ static void ticks_pass_at_their_rate(void **state) {
     assert_int_equal(vr_clock_tick_rate(), 1000000000); /* not started: the clock's own */
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_systems_time_passes),
-        cmocka_unit_test_teardown(a_fake_replaces_it, restore),
-        cmocka_unit_test_teardown(functions_are_replaced_one_by_one, restore),
-        cmocka_unit_test_teardown(time_never_falls, restore),
-        cmocka_unit_test_teardown(deadlines_pass_and_saturate, restore),
-        cmocka_unit_test(threads_agree),
-        cmocka_unit_test(a_recent_time_is_recent),
-        cmocka_unit_test_teardown(ticks_pass_at_their_rate, restore),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, restore)

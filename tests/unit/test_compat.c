@@ -40,9 +40,8 @@ static void *acquire_and_release(void *argument) {
     return NULL;
 }
 
-static void acceptance_14_acquire_and_release_from_16_threads(void **state) {
+TEST(acceptance_14_acquire_and_release_from_16_threads) {
     pthread_t threads[THREADS];
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     struct crowd crowd = {.pool = pool_of(&rig, 0)};
     for (int i = 0; i < THREADS; i++) {
@@ -69,8 +68,7 @@ static void on_warning(void *user, vram_log_level level, const char *text) {
 
 /* What is live when its pool ends is told, to the byte; a pool with nothing outstanding is
    silent. */
-static void acceptance_14_outstanding_blocks_are_reported(void **state) {
-    (void)state;
+TEST(acceptance_14_outstanding_blocks_are_reported) {
     assert_ok(vram_option_set("tracking", "on"));
     for (int outstanding = 0; outstanding < 2; outstanding++) {
         struct rig rig = rig_make("sim", "memory=1G");
@@ -96,13 +94,11 @@ static void acceptance_14_outstanding_blocks_are_reported(void **state) {
 }
 
 /* The names give what the calls in their place give, and refuse what these refuse. */
-static void acceptance_28_the_deprecated_names_work(void **state) {
+TEST(acceptance_28_the_deprecated_names_work, "sim:memory=1G") {
     vram_buffer_info info = {.size = sizeof info};
     vram_buffer *buffer = NULL;
     vram_addr addr = 77;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, 0);
+    vram_pool *pool = pool_of(rig, 0);
     assert_ok(vram_get_buffer(pool, 100, VRAM_PRECISION_FP16, &buffer));
     assert_ok(vram_buffer_info_get(buffer, &info));
     assert_int_equal(info.capacity_bytes, 200);
@@ -123,17 +119,4 @@ static void acceptance_28_the_deprecated_names_work(void **state) {
     assert_ok(vram_release(pool, addr));
     assert_int_equal(vram_release(pool, addr), VRAM_ERR_INVALID);
     assert_int_equal(live_in(pool), 0);
-    rig_end_clean(&rig);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(acceptance_14_acquire_and_release_from_16_threads, start,
-                                        nothing_left),
-        cmocka_unit_test_setup_teardown(acceptance_14_outstanding_blocks_are_reported, start,
-                                        nothing_left),
-        cmocka_unit_test_setup_teardown(acceptance_28_the_deprecated_names_work, start,
-                                        nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

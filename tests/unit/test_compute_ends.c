@@ -11,10 +11,9 @@
 #include <pthread.h>
 
 /* A product on the CPU whose operand has to come over a queue that does not move. */
-static void a_late_copy_finds_its_memory(void **state) {
+TEST(a_late_copy_finds_its_memory) {
     struct gate gate;
     vram_addr a;
-    (void)state;
     assert_ok(vram_option_set("wait_timeout", "1s"));
     struct rig rig = rig_make("host", NULL);
     vram_pool *pool = pool_of(&rig, 0);
@@ -100,8 +99,7 @@ static struct vr_scheduler *hold(vram_scheduler *handle, vram_device *device) {
     return scheduler;
 }
 
-static void a_shared_operand_outlasts_its_users(void **state) {
-    (void)state;
+TEST(a_shared_operand_outlasts_its_users) {
     for (int opens = 0; opens < 2; opens++) {
         assert_ok(vram_option_set("wait_timeout", opens ? "60s" : "1s"));
         struct rig rig = rig_make("host", NULL);
@@ -151,10 +149,9 @@ static vram_status submit_gated(struct vr_arithmetic *arithmetic, uint32_t lane,
 }
 
 /* A matrix of distances has products of its own, in memory of its own. */
-static void late_products_find_their_memory(void **state) {
+TEST(late_products_find_their_memory) {
     enum { QUERIES = 64, CORPUS = 200, DIM = 32 };
     static float all[QUERIES * CORPUS];
-    (void)state;
     assert_ok(vram_option_set("wait_timeout", "1s"));
     struct rig rig = rig_make("host", NULL);
     vram_scheduler *scheduler = scheduler_of(pool_of(&rig, 0), VRAM_PLACE_DEVICE);
@@ -184,14 +181,4 @@ static void late_products_find_their_memory(void **state) {
     free(query);
     free(corpus);
     vram_context_destroy(rig.context);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-        TEST(a_late_copy_finds_its_memory),
-        TEST(a_shared_operand_outlasts_its_users),
-        TEST(late_products_find_their_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

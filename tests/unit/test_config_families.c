@@ -4,23 +4,16 @@
  * config.json as published, worked out by hand; and the parameters of many models by their
  * dimensions, as families.json has them. `docs.estimates` compares those of published files.
  */
-#include "base/memory.h"
 #include "model/json_reader.h"
 #include "model/model_config.h"
-#include "unit/nothing_left.h"
+#include "rig/rig.h"
 #include "vram/model.h"
 #include "vram/vram.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* About 25 KiB: one for all tests. */
 static vram_model model;
@@ -99,8 +92,7 @@ static void check_entry(struct vr_json_reader *reader) {
 }
 
 /* Within a twentieth of a per cent, a tenth of what is promised. */
-static void every_family_has_its_parameters(void **state) {
-    (void)state;
+TEST(every_family_has_its_parameters) {
     static char text[1 << 20];
     struct vr_json_reader reader;
     struct vr_json_token token;
@@ -125,8 +117,7 @@ static void every_family_has_its_parameters(void **state) {
 
 /* Of 80 blocks that a search chose, 49 have attention, with 8 queries for each of 8 heads of keys;
    feed-forward blocks are of eight widths. */
-static void blocks_that_were_searched_for(void **state) {
-    (void)state;
+TEST(blocks_that_were_searched_for) {
     read_published("nemotron_super_49b.json");
     assert_int_equal(layers_with_cache(), 49);
     assert_int_equal(token_bytes(), 196 << 10);
@@ -137,8 +128,7 @@ static void blocks_that_were_searched_for(void **state) {
 }
 
 /* Three of four layers see chunks of 8192; every layer has 16 experts and one more for all. */
-static void chunks_and_an_expert_for_all(void **state) {
-    (void)state;
+TEST(chunks_and_an_expert_for_all) {
     read_published("llama4_scout.json");
     assert_int_equal(model.layers[2].window, 8192);
     assert_int_equal(model.layers[3].window, 0);
@@ -148,8 +138,7 @@ static void chunks_and_an_expert_for_all(void **state) {
 }
 
 /* Layers that slide have 8 heads of 256; full ones have 2 of 512, where keys are values too. */
-static void heads_of_two_widths(void **state) {
-    (void)state;
+TEST(heads_of_two_widths) {
     read_published("gemma4_26b_a4b.json");
     assert_int_equal(model.layers[0].k_elements, 8 * 256);
     assert_int_equal(model.layers[0].window, 1024);
@@ -166,8 +155,7 @@ static void heads_of_two_widths(void **state) {
     assert_int_not_equal(model.layers[1].expert_bytes, 0);
 }
 
-static void layers_that_share_a_cache(void **state) {
-    (void)state;
+TEST(layers_that_share_a_cache) {
     assert_int_equal(
         read_text("{\"model_type\":\"gemma4_text\",\"hidden_size\":64,\"intermediate_size\":96,"
                   "\"num_hidden_layers\":4,\"num_attention_heads\":4,\"num_key_value_heads\":1,"
@@ -181,8 +169,7 @@ static void layers_that_share_a_cache(void **state) {
 }
 
 /* The latent of 512 with 64 of the rotated key, and a key of 128 for the indexer. */
-static void an_indexer_keeps_a_key(void **state) {
-    (void)state;
+TEST(an_indexer_keeps_a_key) {
     read_published("glm5_fp8.json");
     assert_int_equal(model.layers[0].k_elements, 512 + 64 + 128);
     assert_int_equal(model.layers[0].v_elements, 0);
@@ -190,8 +177,7 @@ static void an_indexer_keeps_a_key(void **state) {
 
 /* Two layers see the last 128 tokens; others keep these, and one vector of 512 for 4 or for 128
    tokens; for 4, with a key of 128. */
-static void tokens_are_cached_together(void **state) {
-    (void)state;
+TEST(tokens_are_cached_together) {
     read_published("deepseek_v4_flash.json");
     assert_int_equal(model.layers[0].k_elements, 512);
     assert_int_equal(model.layers[0].window, 128);
@@ -205,8 +191,7 @@ static void tokens_are_cached_together(void **state) {
 
 /* "M" keeps 64 heads of 64 x 128, and 3 inputs of a convolution over 4096 + 2 x 8 x 128; "*" has 2
    heads of 128; "E" keeps nothing. */
-static void a_letter_for_each_layer(void **state) {
-    (void)state;
+TEST(a_letter_for_each_layer) {
     read_published("nemotron3_nano_30b_a3b.json");
     assert_int_equal(layers_with_cache(), 6);
     assert_int_equal(token_bytes(), 6 * 2 * (2 * 128) * 2);
@@ -219,16 +204,14 @@ static void a_letter_for_each_layer(void **state) {
 }
 
 /* Experts of 2688 work in a space of 1024. */
-static void experts_in_a_narrower_space(void **state) {
-    (void)state;
+TEST(experts_in_a_narrower_space) {
     read_published("nemotron3_super_120b_a12b_fp8.json");
     assert_int_equal(model.layers[1].expert_bytes, UINT64_C(512) * 2 * 1024 * 2688 * 2);
     assert_string_equal(model.quantization, "none"); /* the file does not say FP8 */
 }
 
 /* Three of four layers keep 48 heads of 128 x 128; the language model has 26.9 billion. */
-static void delta_nets_beside_a_tower(void **state) {
-    (void)state;
+TEST(delta_nets_beside_a_tower) {
     read_published("qwen3_5_27b.json");
     assert_int_equal(token_bytes(), 16 * 2 * (4 * 256) * 2);
     assert_int_equal(model.layers[0].state_elements,
@@ -238,8 +221,7 @@ static void delta_nets_beside_a_tower(void **state) {
 }
 
 /* Heads of 96 x 128 x 128 and their convolution over three; the lists count from 1. */
-static void lists_that_count_from_one(void **state) {
-    (void)state;
+TEST(lists_that_count_from_one) {
     read_published("kimi_k3.json");
     assert_int_equal(model.layers[0].state_elements, 96 * 128 * 128 + 3 * 3 * 96 * 128);
     assert_int_equal(model.layers[3].k_elements, 512 + 64);
@@ -248,8 +230,7 @@ static void lists_that_count_from_one(void **state) {
 
 #define SMALL "\"hidden_size\":64,\"num_hidden_layers\":2,\"vocab_size\":100"
 
-static void mamba_caches_nothing(void **state) {
-    (void)state;
+TEST(mamba_caches_nothing) {
     assert_int_equal(read_text("{\"model_type\":\"mamba\"," SMALL
                                ",\"intermediate_size\":128,\"state_size\":16,\"conv_kernel\":4}"),
                      VRAM_OK);
@@ -266,8 +247,7 @@ static void mamba_caches_nothing(void **state) {
     assert_int_equal(model.layers[0].state_elements, 80 * 64 * 128 + 3 * (5120 + 2 * 128));
 }
 
-static void both_mixers_in_one_layer(void **state) {
-    (void)state;
+TEST(both_mixers_in_one_layer) {
     assert_int_equal(read_text("{\"model_type\":\"falcon_h1\"," SMALL
                                ",\"intermediate_size\":128,\"num_attention_heads\":4,"
                                "\"mamba_n_heads\":2,\"mamba_d_head\":32,\"mamba_d_state\":8,"
@@ -279,8 +259,7 @@ static void both_mixers_in_one_layer(void **state) {
 
 /* ------------------------------------------------------------------- encoders */
 
-static void an_encoder_has_no_cache(void **state) {
-    (void)state;
+TEST(an_encoder_has_no_cache) {
     assert_int_equal(
         read_text("{\"architectures\":[\"BertModel\"],\"model_type\":\"bert\",\"hidden_size\":768,"
                   "\"intermediate_size\":3072,\"num_hidden_layers\":12,\"num_attention_heads\":12,"
@@ -293,8 +272,7 @@ static void an_encoder_has_no_cache(void **state) {
 }
 
 /* Six layers of an encoder, six of a decoder; a token is in one of them. Sound is always 1500. */
-static void a_decoder_behind_an_encoder(void **state) {
-    (void)state;
+TEST(a_decoder_behind_an_encoder) {
     assert_int_equal(
         read_text("{\"model_type\":\"t5\",\"d_model\":512,\"d_ff\":2048,\"d_kv\":64,"
                   "\"num_layers\":6,\"num_heads\":8,\"vocab_size\":32128,\"n_positions\":512,"
@@ -316,8 +294,7 @@ static void a_decoder_behind_an_encoder(void **state) {
 
 /* ------------------------------------------------------------------ other kinds */
 
-static void what_is_not_a_language_model(void **state) {
-    (void)state;
+TEST(what_is_not_a_language_model) {
     static const char *const texts[] = {
         "{\"_class_name\":\"UNet2DConditionModel\",\"sample_size\":64}",
         "{\"_class_name\":\"AutoencoderKL\",\"latent_channels\":4}",
@@ -331,8 +308,7 @@ static void what_is_not_a_language_model(void **state) {
 }
 
 /* A tower that is not known leaves the language model's counts, and says that it guesses. */
-static void towers_that_are_not_known(void **state) {
-    (void)state;
+TEST(towers_that_are_not_known) {
 #define LLAMA "\"model_type\":\"llama\"," SMALL ",\"intermediate_size\":8,\"num_attention_heads\":2"
     assert_int_equal(read_text("{" LLAMA ",\"audio_config\":{\"model_type\":\"unheard\"}}"),
                      VRAM_OK);
@@ -345,8 +321,7 @@ static void towers_that_are_not_known(void **state) {
 }
 
 /* MiniMax-M3: an indexer in some layers has two matrices and two norms, and caches a key. */
-static void layers_with_an_indexer(void **state) {
-    (void)state;
+TEST(layers_with_an_indexer) {
     assert_int_equal(
         read_text("{\"model_type\":\"minimax_m3_vl\"," SMALL
                   ",\"intermediate_size\":8,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
@@ -361,8 +336,7 @@ static void layers_with_an_indexer(void **state) {
 }
 
 /* Numbers that no model has: an error, and no time lost. */
-static void numbers_that_are_absurd(void **state) {
-    (void)state;
+TEST(numbers_that_are_absurd) {
     static const struct {
         const char *text;
         vram_status status;
@@ -394,29 +368,4 @@ static void numbers_that_are_absurd(void **state) {
             fail_msg("%s: %d, %s", cases[i].text, (int)status, vram_error_get()->text);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(every_family_has_its_parameters, nothing_left),
-        cmocka_unit_test_teardown(blocks_that_were_searched_for, nothing_left),
-        cmocka_unit_test_teardown(chunks_and_an_expert_for_all, nothing_left),
-        cmocka_unit_test_teardown(heads_of_two_widths, nothing_left),
-        cmocka_unit_test_teardown(layers_that_share_a_cache, nothing_left),
-        cmocka_unit_test_teardown(an_indexer_keeps_a_key, nothing_left),
-        cmocka_unit_test_teardown(tokens_are_cached_together, nothing_left),
-        cmocka_unit_test_teardown(a_letter_for_each_layer, nothing_left),
-        cmocka_unit_test_teardown(experts_in_a_narrower_space, nothing_left),
-        cmocka_unit_test_teardown(delta_nets_beside_a_tower, nothing_left),
-        cmocka_unit_test_teardown(lists_that_count_from_one, nothing_left),
-        cmocka_unit_test_teardown(mamba_caches_nothing, nothing_left),
-        cmocka_unit_test_teardown(both_mixers_in_one_layer, nothing_left),
-        cmocka_unit_test_teardown(an_encoder_has_no_cache, nothing_left),
-        cmocka_unit_test_teardown(a_decoder_behind_an_encoder, nothing_left),
-        cmocka_unit_test_teardown(what_is_not_a_language_model, nothing_left),
-        cmocka_unit_test_teardown(towers_that_are_not_known, nothing_left),
-        cmocka_unit_test_teardown(layers_with_an_indexer, nothing_left),
-        cmocka_unit_test_teardown(numbers_that_are_absurd, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

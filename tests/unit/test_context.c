@@ -11,13 +11,7 @@
 #include "unit/assert_ok.h"
 #include "vram/vram.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 extern const struct vr_backend_ops vr_host_backend;
 
@@ -98,15 +92,13 @@ const struct vr_backend_ops *vr_registry_find(const char *name, size_t bytes) {
 
 static vram_context *context;
 
-static int begin(void **state) {
-    (void)state;
+static int begin(void) {
     memset(&odd, 0, sizeof odd);
     vram_error_clear();
     return 0;
 }
 
-static int end(void **state) {
-    (void)state;
+static int end(void) {
     return odd.started == 0 && vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0 ? 0 : -1;
 }
 
@@ -132,9 +124,8 @@ static void expect_absent(const char *text) {
     vram_context_destroy(context);
 }
 
-static void a_sound_one_is_listed(void **state) {
+TEST(a_sound_one_is_listed) {
     vram_device *device;
-    (void)state;
     assert_ok(vram_context_create(NULL, &context));
     assert_int_equal(vram_device_count(context), ODD_DEVICES + 1);
     assert_ok(vram_device_open(context, ODD_DEVICES - 1, &device));
@@ -145,16 +136,14 @@ static void a_sound_one_is_listed(void **state) {
 /* --------------------------------------------------------------- descriptions */
 
 /* With the words of the backend, or without them those of the status. */
-static void what_cannot_start_is_absent(void **state) {
-    (void)state;
+TEST(what_cannot_start_is_absent) {
     odd.start = VRAM_ERR_NO_DRIVER;
     expect_absent("an odd reason");
     odd.silent = true;
     expect_absent(vram_status_text(VRAM_ERR_NO_DRIVER));
 }
 
-static void what_cannot_be_described_is_absent(void **state) {
-    (void)state;
+TEST(what_cannot_be_described_is_absent) {
     odd.describe = VRAM_ERR_BACKEND;
     for (odd.which = 0; odd.which < ODD_DEVICES; odd.which++) {
         odd.silent = false;
@@ -165,8 +154,7 @@ static void what_cannot_be_described_is_absent(void **state) {
 }
 
 /* Our own want of memory is nobody's absence: the call fails, and leaves nothing running. */
-static void want_of_host_memory_fails_the_call(void **state) {
-    (void)state;
+TEST(want_of_host_memory_fails_the_call) {
     vram_context *canary = (vram_context *)(uintptr_t)77;
     context = canary;
     odd.start = VRAM_ERR_HOST_MEMORY;
@@ -180,14 +168,4 @@ static void want_of_host_memory_fails_the_call(void **state) {
     assert_ptr_equal(context, canary);
 }
 
-#define HERE(test) cmocka_unit_test_setup_teardown(test, begin, end)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(a_sound_one_is_listed),
-        HERE(what_cannot_start_is_absent),
-        HERE(what_cannot_be_described_is_absent),
-        HERE(want_of_host_memory_fails_the_call),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, end)

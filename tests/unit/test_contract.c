@@ -5,18 +5,12 @@
  */
 #include "base/handle.h"
 #include "base/memory.h"
-#include "smallest/smallest.h"
+#include "rig/rig.h"
+#include "smallest_backend/smallest.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static int reset(void **state) {
-    (void)state;
+static int reset(void) {
     smallest_plan = (struct smallest_plan){0};
     return vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0 ? 0 : -1;
 }
@@ -42,8 +36,7 @@ static void assert_refused(const struct smallest_plan *plan) {
     vram_context_destroy(context);
 }
 
-static void impossible_descriptions_make_it_absent(void **state) {
-    (void)state;
+TEST(impossible_descriptions_make_it_absent) {
     const struct smallest_plan plans[] = {
         {.alloc_granule = {16, true}},          /* too small */
         {.alloc_granule = {12288, true}},       /* no power of two */
@@ -73,9 +66,8 @@ static void assert_open(const struct smallest_plan *plan, vram_status expected) 
     vram_context_destroy(context);
 }
 
-static void tables_agree_with_capabilities(void **state) {
+TEST(tables_agree_with_capabilities) {
     static const struct vr_vmm_ops vmm;
-    (void)state;
     assert_open(&(struct smallest_plan){0}, VRAM_OK);
     const struct smallest_plan plans[] = {
         {.caps = VRAM_CAP_PINNED},
@@ -93,10 +85,4 @@ static void tables_agree_with_capabilities(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(impossible_descriptions_make_it_absent, reset),
-        cmocka_unit_test_teardown(tables_agree_with_capabilities, reset),
-    };
-    return cmocka_run_group_tests_name("contract", tests, NULL, NULL);
-}
+EACH_TEST(NULL, reset)

@@ -9,8 +9,8 @@
 
 /* While a stream is captured no marker enters it and nothing spoils the capture: not the library's
    own questions, nor memory taken on the same thread. */
-static void captures_are_left_alone(void **state) {
-    struct world *world = *state;
+TEST(captures_are_left_alone) {
+    struct world *world = rig_state;
     struct vr_device *device = &world->device;
     const struct vr_queue_ops *ops = device->queue_ops;
     struct vr_cu_stream *stream = fake->stream_make(0, true, false);
@@ -49,8 +49,8 @@ static void captures_are_left_alone(void **state) {
 }
 
 /* With events an `after` would have to mark the other queue: not while that one is captured. */
-static void captured_queues_cannot_be_marked(void **state) {
-    struct world *world = *state;
+TEST(captured_queues_cannot_be_marked) {
+    struct world *world = rig_state;
     const struct vr_queue_ops *ops = world->device.queue_ops;
     struct vr_cu_stream *stream = fake->stream_make(0, false, false);
     struct vr_queue captured, other;
@@ -70,8 +70,8 @@ static void captured_queues_cannot_be_marked(void **state) {
 }
 
 /* CuPy allocates for the first time in a capture. The stream has no id yet; later it does. */
-static void a_captured_stream_is_adopted(void **state) {
-    struct world *world = *state;
+TEST(a_captured_stream_is_adopted) {
+    struct world *world = rig_state;
     const struct vr_queue_ops *ops = world->device.queue_ops;
     struct vr_cu_stream *stream = fake->stream_make(0, true, false);
     struct vr_queue queue;
@@ -98,8 +98,8 @@ static void a_captured_stream_is_adopted(void **state) {
 }
 
 /* Work for the legacy stream ends the capture of a blocking one, so it is refused before. */
-static void the_legacy_stream_ends_no_capture(void **state) {
-    struct world *world = *state;
+TEST(the_legacy_stream_ends_no_capture) {
+    struct world *world = rig_state;
     struct vr_device *device = &world->device;
     const struct vr_queue_ops *ops = device->queue_ops;
     for (int blocking = 0; blocking < 2; blocking++) {
@@ -140,8 +140,8 @@ static void the_legacy_stream_ends_no_capture(void **state) {
 }
 
 /* Graphs have no such work: the driver would end the capture. */
-static void a_capture_takes_no_prefetch(void **state) {
-    struct world *world = *state;
+TEST(a_capture_takes_no_prefetch) {
+    struct world *world = rig_state;
     struct vr_device *device = &world->device;
     struct vr_cu_stream *stream = fake->stream_make(0, false, false);
     struct vr_queue queue;
@@ -162,8 +162,8 @@ static void a_capture_takes_no_prefetch(void **state) {
 }
 
 /* A driver without the call for relaxed mode is used as it is. */
-static void relaxing_may_fail(void **state) {
-    struct world *world = *state;
+TEST(relaxing_may_fail) {
+    struct world *world = rig_state;
     fake->refuse("cuThreadExchangeStreamCaptureMode", 1, VR_CU_UNKNOWN, true);
     vram_addr addr = take_memory(&world->device, GRANULE);
     give_memory(&world->device, addr, GRANULE);
@@ -178,8 +178,8 @@ static void relaxing_may_fail(void **state) {
 
 /* ----------------------------------------------------------------- adoption */
 
-static void any_stream_can_be_adopted(void **state) {
-    struct world *world = *state;
+TEST(any_stream_can_be_adopted) {
+    struct world *world = rig_state;
     struct vr_device *device = &world->device;
     struct vr_cu_stream *stream = fake->stream_make(0, false, false);
     void *natives[] = {NULL, (void *)(uintptr_t)VR_CU_STREAM_LEGACY,
@@ -200,8 +200,8 @@ static void any_stream_can_be_adopted(void **state) {
     fake->stream_end(stream);
 }
 
-static void foreign_streams_are_refused(void **state) {
-    struct world *world = *state;
+TEST(foreign_streams_are_refused) {
+    struct world *world = rig_state;
     struct vr_device *device = &world->device;
     struct vr_queue queue;
     struct vr_cu_stream *stream = fake->stream_make(0, false, true);
@@ -235,8 +235,8 @@ static void visit(void *argument) {
     visitor->poll_after = ops->poll(visitor->queue);
 }
 
-static void the_per_thread_stream_belongs_to_its_thread(void **state) {
-    struct world *world = *state;
+TEST(the_per_thread_stream_belongs_to_its_thread) {
+    struct world *world = rig_state;
     struct vr_device *device = &world->device;
     struct vr_queue queue, other;
     struct vr_thread thread;
@@ -271,8 +271,8 @@ static void submit(void *argument) {
 }
 
 /* The thread has ended. Another that lies where it lay in memory is another all the same. */
-static void ended_threads_are_not_mistaken_for_others(void **state) {
-    struct world *world = *state;
+TEST(ended_threads_are_not_mistaken_for_others) {
+    struct world *world = rig_state;
     struct vr_queue queue = {.device = &world->device};
     struct visitor visitor = {.queue = &queue, .signal = VRAM_ERR_INVALID};
     struct vr_thread thread;
@@ -303,8 +303,8 @@ static vram_status ask_elsewhere(struct vr_queue *queue) {
 
 /* All signals of the stream have come, and yet it has work: other threads must not hear that it is
    done, since memory would be given back under it. */
-static void work_behind_the_last_signal_counts_everywhere(void **state) {
-    struct world *world = *state;
+TEST(work_behind_the_last_signal_counts_everywhere) {
+    struct world *world = rig_state;
     struct vr_device *device = &world->device;
     struct vr_queue queue;
     vram_addr addr = take_memory(device, GRANULE);
@@ -332,8 +332,8 @@ static void work_behind_the_last_signal_counts_everywhere(void **state) {
 }
 
 /* A program that destroys its stream too early, and makes another that gets the same handle. */
-static void a_handle_used_again_is_another_stream(void **state) {
-    struct world *world = *state;
+TEST(a_handle_used_again_is_another_stream) {
+    struct world *world = rig_state;
     const struct vr_queue_ops *ops = world->device.queue_ops;
     struct vr_cu_stream *stream = fake->stream_make(0, false, false);
     struct vr_queue queue, other;
@@ -352,20 +352,4 @@ static void a_handle_used_again_is_another_stream(void **state) {
     fake->stream_end(stream);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(captures_are_left_alone),
-        HERE(captured_queues_cannot_be_marked),
-        HERE(a_captured_stream_is_adopted),
-        HERE(the_legacy_stream_ends_no_capture),
-        HERE(a_capture_takes_no_prefetch),
-        HERE(relaxing_may_fail),
-        HERE(any_stream_can_be_adopted),
-        HERE(foreign_streams_are_refused),
-        HERE(the_per_thread_stream_belongs_to_its_thread),
-        HERE(ended_threads_are_not_mistaken_for_others),
-        HERE(work_behind_the_last_signal_counts_everywhere),
-        HERE(a_handle_used_again_is_another_stream),
-    };
-    return cmocka_run_group_tests_name("cuda_adopt", tests, NULL, NULL);
-}
+EACH_TEST(setup, teardown)

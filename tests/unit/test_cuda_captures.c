@@ -8,8 +8,8 @@
 
 /* Beside the capture of a blocking stream the legacy stream, on which the freed block's work still
    runs, can be neither marked nor asked: nobody gets the block before it can. */
-static void the_legacy_stream_waits_for_the_capture(void **state) {
-    struct stage *stage = *state;
+TEST(the_legacy_stream_waits_for_the_capture) {
+    struct stage *stage = rig_state;
     stage_open(stage, UINT64_C(4) << 30, "5s");
     struct vr_cu_stream *stream = fake->stream_make(0, true, false);
     vram_queue *legacy;
@@ -93,8 +93,8 @@ static void meet(const struct stage *stage, const struct met *met, vram_queue **
 }
 
 /* In each mode, blocking or not, begun by this thread or by another one. */
-static void streams_are_met_in_their_capture(void **state) {
-    struct stage *stage = *state;
+TEST(streams_are_met_in_their_capture) {
+    struct stage *stage = rig_state;
     graph_calls();
     for (int i = 0; i < 12; i++) {
         struct met met = {.mode = i / 4};
@@ -124,10 +124,4 @@ static void streams_are_met_in_their_capture(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(the_legacy_stream_waits_for_the_capture),
-        HERE(streams_are_met_in_their_capture),
-    };
-    return cmocka_run_group_tests_name("cuda_captures", tests, NULL, NULL);
-}
+EACH_TEST(stage_begin, stage_end)

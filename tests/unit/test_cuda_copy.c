@@ -41,13 +41,7 @@ static void stage_close(struct stage *stage) {
     assert_clean();
 }
 
-/* Calls that put the thread back as it was; refused, it is not. */
-static bool puts_back(const char *call) {
-    return strcmp(call, "cuThreadExchangeStreamCaptureMode") == 0 ||
-           strcmp(call, "cuCtxPopCurrent") == 0;
-}
-
-static int begin(void **state) {
+static int begin(void) {
     static struct stage stage;
     if (!fake) {
         fake = fake_open(FAKE_CUDA_PATH);
@@ -58,14 +52,13 @@ static int begin(void **state) {
     assert_ok(vram_option_set("staging_slots", "4"));
     assert_ok(vram_option_set("staging_threads", "2"));
     memset(&stage, 0, sizeof stage);
-    *state = &stage;
+    rig_state = &stage;
     return 0;
 }
 
-static int end(void **state) {
+static int end(void) {
     static const char *const names[] = {"cuda_library", "staging_slot", "staging_slots",
                                         "staging_threads", "wait_timeout"};
-    (void)state;
     fake->hold(false);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_ok(vram_option_set(names[i], NULL));
@@ -80,9 +73,9 @@ static uint64_t staged(struct stage *stage) {
 }
 
 /* Nothing is in front of it: the call makes it, and its handle is ready without a marker. */
-static void idle_queues_are_read_in_the_call(void **state) {
+TEST(idle_queues_are_read_in_the_call) {
     static const uint64_t sizes[] = {1, 4 * KIB, 100000, 300000};
-    struct stage *stage = *state;
+    struct stage *stage = rig_state;
     stage_open(stage);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         vram_async async;
@@ -100,8 +93,8 @@ static void idle_queues_are_read_in_the_call(void **state) {
 
 /* Work is in front of it: the caller goes on, however small the copy is, and a worker sees to
    it. */
-static void busy_queues_leave_the_caller_alone(void **state) {
-    struct stage *stage = *state;
+TEST(busy_queues_leave_the_caller_alone) {
+    struct stage *stage = rig_state;
     stage_open(stage);
     fake->hold(true);
     assert_ok(vram_queue_fill(stage->queue, stage->addr, 0x55, 1, 64 * KIB));
@@ -120,41 +113,11 @@ static void busy_queues_leave_the_caller_alone(void **state) {
     stage_close(stage);
 }
 
-/* Every call of the driver may fail: the copy is right, or its failure is told, and nothing is
-   left. */
-static void every_call_may_fail(void **state) {
-    struct stage *stage = *state;
-    uint64_t failures = 0;
-    bool struck = true;
-    for (uint64_t nth = 1; struck; nth++) {
-        fake->reset();
-        stage_open(stage);
-        fake->refuse("any", nth, VR_CU_INVALID_VALUE, false);
-        vram_async async = {{0}};
-        vram_status status =
-            vram_transfer_download(stage->queue, stage->back, stage->addr, 4 * KIB, NULL, &async);
-        status = status == VRAM_OK ? vram_async_wait(&async, FOR_EVER) : status;
-        bool spoilt = fake->struck() && puts_back(fake->last_call());
-        struck = plan_over(status, &failures);
-        if (status == VRAM_OK) {
-            assert_memory_equal(stage->back, stage->sent, 4 * KIB);
-        }
-        vram_async_end(&async);
-        vram_error_clear();
-        stage_end(stage);
-        if (!spoilt) {
-            assert_clean();
-        }
-        contexts_off();
-    }
-    assert_true(failures > 0);
-}
-
 /* Pages of locked memory extend into neighbouring memory, as in any heap. */
-static void ordinary_memory_next_to_locked_pages(void **state) {
+TEST(ordinary_memory_next_to_locked_pages) {
     enum { LOCKED = 12 * 1024 };
     static const size_t starts[] = {0, 4096, 8292, LOCKED - 1, 20480};
-    struct stage *stage = *state;
+    struct stage *stage = rig_state;
     static _Alignas(65536) unsigned char host[1 << 18];
     uint64_t bytes = sizeof host / 2;
     stage_open(stage);
@@ -176,14 +139,4 @@ static void ordinary_memory_next_to_locked_pages(void **state) {
     stage_close(stage);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, begin, end)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(idle_queues_are_read_in_the_call),
-        TEST(busy_queues_leave_the_caller_alone),
-        TEST(every_call_may_fail),
-        TEST(ordinary_memory_next_to_locked_pages),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, end)

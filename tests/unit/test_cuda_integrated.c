@@ -63,9 +63,8 @@ static void set_bytes(const char *name, uint64_t bytes) {
     assert_int_equal(setenv(name, text, 1), 0);
 }
 
-static int machine_make(void **state) {
+static int machine_make(void) {
     char path[128];
-    (void)state;
     snprintf(root, sizeof root, "/tmp/vram-integrated-XXXXXX");
     assert_non_null(mkdtemp(root));
     folder("proc");
@@ -102,9 +101,8 @@ static void device_open(void) {
     assert_int_equal(vram_pool_create(device, NULL, &pool), VRAM_OK);
 }
 
-static int machine_end(void **state) {
+static int machine_end(void) {
     char command[128];
-    (void)state;
     assert_int_equal(vram_context_destroy(context), VRAM_OK);
     context = NULL;
     assert_clean(); /* the machine never swapped */
@@ -142,15 +140,13 @@ static uint64_t fill(vram_status *refused) {
 
 /* --------------------------------------------------------------- how much is free */
 
-static void page_cache_is_free(void **state) {
-    (void)state;
+TEST(page_cache_is_free) {
     device_open();
     assert_true(is_integrated());
     assert_int_equal(free_bytes(), AVAILABLE);
 }
 
-static void a_group_limits_it(void **state) {
-    (void)state;
+TEST(a_group_limits_it) {
     put("proc/self/cgroup", "0::/\n");
     put("sys/fs/cgroup/memory.max", "8589934592\n");
     device_open();
@@ -158,8 +154,7 @@ static void a_group_limits_it(void **state) {
 }
 
 /* More than there is, as with several GPUs on one host; and a system that does not tell. */
-static void other_figures(void **state) {
-    (void)state;
+TEST(other_figures) {
     device_open();
     put_memory(4 * TOTAL, 3 * TOTAL);
     assert_int_equal(free_bytes(), TOTAL);
@@ -167,8 +162,7 @@ static void other_figures(void **state) {
     assert_int_equal(free_bytes(), AVAILABLE - CACHE);
 }
 
-static void a_driver_that_does_not_know(void **state) {
-    (void)state;
+TEST(a_driver_that_does_not_know) {
     vram_device_info info = {.size = sizeof info};
     fake->attribute(VR_CU_ATTRIBUTE_INTEGRATED, -1);
     device_open();
@@ -178,8 +172,7 @@ static void a_driver_that_does_not_know(void **state) {
 }
 
 /* The firmware of AMD's machines may give most of the memory to the GPU: MemTotal is the rest. */
-static void memory_that_is_set_aside(void **state) {
-    (void)state;
+TEST(memory_that_is_set_aside) {
     put_memory(TOTAL / 4, TOTAL / 8);
     device_open();
 #ifdef WORLD_HIP
@@ -193,8 +186,7 @@ static void memory_that_is_set_aside(void **state) {
 
 /* ------------------------------------------------------------------- limits */
 
-static void the_page_cache_is_not_in_the_way(void **state) {
-    (void)state;
+TEST(the_page_cache_is_not_in_the_way) {
     vram_limits limits = {.size = sizeof limits};
     vram_pool_stats stats = {.size = sizeof stats};
     vram_addr addr;
@@ -212,8 +204,7 @@ static void the_page_cache_is_not_in_the_way(void **state) {
 }
 
 /* Pools take all but what the host needs, and the machine does not swap. */
-static void what_the_host_uses_counts(void **state) {
-    (void)state;
+TEST(what_the_host_uses_counts) {
     vram_status refused;
     host_leaves(LEFT + 8 * GIB);
     device_open();
@@ -230,8 +221,7 @@ static vram_error_answer fall_back(void *user, const vram_error_event *event) {
     return VRAM_ERROR_FALL_BACK;
 }
 
-static void host_memory_is_no_fallback(void **state) {
-    (void)state;
+TEST(host_memory_is_no_fallback) {
     const vram_limits limits = {.size = sizeof limits, .cpu_fallback = VRAM_SWITCH_ON};
     const vram_ladder_options ladder = {.size = sizeof ladder,
                                         .fallback = VRAM_FALLBACK_MANAGED | VRAM_FALLBACK_PINNED |
@@ -263,8 +253,7 @@ static void host_memory_is_no_fallback(void **state) {
     assert_null(strstr(report.advice, "vram_ladder_options.fallback"));
 }
 
-static void a_demotion_would_free_nothing(void **state) {
-    (void)state;
+TEST(a_demotion_would_free_nothing) {
     const vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_FALLBACK};
     vram_buffer *buffer;
     uint64_t bytes = 7;
@@ -277,8 +266,7 @@ static void a_demotion_would_free_nothing(void **state) {
 
 /* --------------------------------------------------------------------- sleep */
 
-static void sleep_keeps_nothing_in_host_memory(void **state) {
-    (void)state;
+TEST(sleep_keeps_nothing_in_host_memory) {
     vram_sleep_options options = {.size = sizeof options};
     char out[64], in[64];
     vram_queue *queue;
@@ -302,20 +290,4 @@ static void sleep_keeps_nothing_in_host_memory(void **state) {
     assert_int_equal(vram_pool_wake(pool, NULL), VRAM_OK);
 }
 
-#define MACHINE_TEST(test) cmocka_unit_test_setup_teardown(test, machine_make, machine_end)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        MACHINE_TEST(page_cache_is_free),
-        MACHINE_TEST(a_group_limits_it),
-        MACHINE_TEST(other_figures),
-        MACHINE_TEST(a_driver_that_does_not_know),
-        MACHINE_TEST(memory_that_is_set_aside),
-        MACHINE_TEST(the_page_cache_is_not_in_the_way),
-        MACHINE_TEST(what_the_host_uses_counts),
-        MACHINE_TEST(host_memory_is_no_fallback),
-        MACHINE_TEST(a_demotion_would_free_nothing),
-        MACHINE_TEST(sleep_keeps_nothing_in_host_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(machine_make, machine_end)

@@ -11,15 +11,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static int setup_nvml(void **state) {
+static int setup_nvml(void) {
     assert_int_equal(vram_option_set("nvml_library", FAKE_NVML_PATH), VRAM_OK);
     unsetenv("FAKE_NVML_FAIL");
-    return setup(state);
+    return setup();
 }
 
-static int teardown_nvml(void **state) {
+static int teardown_nvml(void) {
     assert_int_equal(vram_option_set("nvml_library", NULL), VRAM_OK);
-    return teardown(state);
+    return teardown();
 }
 
 /* Asks with a list of processes, and looks that a start or an answer leaves no error behind. */
@@ -33,35 +33,35 @@ static vram_value others(struct world *world, const char *processes) {
     return bytes;
 }
 
-static void others_are_added_up(void **state) {
-    vram_value bytes = others(*state, "12:1000,self:5,13:24");
+TEST(others_are_added_up) {
+    vram_value bytes = others(rig_state, "12:1000,self:5,13:24");
     assert_true(bytes.known && bytes.value == 1024);
-    bytes = others(*state, "self:123456");
+    bytes = others(rig_state, "self:123456");
     assert_true(bytes.known && bytes.value == 0);
 }
 
-static void what_is_not_told_is_unknown(void **state) {
-    assert_false(others(*state, "").known);
-    assert_false(others(*state, "12:1000").known); /* numbers of another namespace */
-    assert_false(others(*state, "self:5,12:?").known);
-    assert_true(others(*state, "self:?,12:7").known); /* our own size does not matter */
-    assert_false(others(*state, "self:1,2:0x7fffffffffffffff,3:0x7fffffffffffffff").known);
+TEST(what_is_not_told_is_unknown) {
+    assert_false(others(rig_state, "").known);
+    assert_false(others(rig_state, "12:1000").known); /* numbers of another namespace */
+    assert_false(others(rig_state, "self:5,12:?").known);
+    assert_true(others(rig_state, "self:?,12:7").known); /* our own size does not matter */
+    assert_false(others(rig_state, "self:1,2:0x7fffffffffffffff,3:0x7fffffffffffffff").known);
     static const char *const calls[] = {"init", "device", "processes", "processes:3"};
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         assert_int_equal(setenv("FAKE_NVML_FAIL", calls[i], 1), 0);
-        assert_false(others(*state, "self:5,12:1000").known);
+        assert_false(others(rig_state, "self:5,12:1000").known);
     }
 }
 
-static void the_library_may_be_missing(void **state) {
+TEST(the_library_may_be_missing) {
     assert_int_equal(vram_option_set("nvml_library", "/nowhere/libnvidia-ml.so.1"), VRAM_OK);
-    assert_false(others(*state, "self:5,12:1000").known);
+    assert_false(others(rig_state, "self:5,12:1000").known);
     assert_int_equal(vram_option_set("nvml_library", "libc.so.6"), VRAM_OK);
-    assert_false(others(*state, "self:5,12:1000").known);
+    assert_false(others(rig_state, "self:5,12:1000").known);
 }
 
-static void other_devices_are_not_this_one(void **state) {
-    struct world *world = *state;
+TEST(other_devices_are_not_this_one) {
+    struct world *world = rig_state;
     world->device.info.uuid[0]++;
     assert_false(others(world, "self:5,12:1000").known);
     world->device.info.uuid[0]--;
@@ -71,8 +71,8 @@ static void other_devices_are_not_this_one(void **state) {
     assert_true(others(world, "self:5,12:1000").known);
 }
 
-static void host_memory_may_run_out(void **state) {
-    struct world *world = *state;
+TEST(host_memory_may_run_out) {
+    struct world *world = rig_state;
     vram_value bytes = {77, true};
     vr_mem_fail_at(1, false);
     assert_int_equal(world->device.ops->others(&world->device, &bytes), VRAM_ERR_HOST_MEMORY);
@@ -89,31 +89,28 @@ static void host_memory_may_run_out(void **state) {
 }
 
 /* The library does not come back: whoever asks is answered all the same, and so are others. */
-static void the_library_may_hang(void **state) {
+TEST(the_library_may_hang) {
     char path[] = "/tmp/vram-nvml-hang-XXXXXX";
     int file = mkstemp(path);
     assert_true(file >= 0 && close(file) == 0);
     assert_int_equal(setenv("FAKE_NVML_HANG", path, 1), 0);
     uint64_t began = vr_os_now();
-    assert_false(others(*state, "self:5,12:1000").known);
+    assert_false(others(rig_state, "self:5,12:1000").known);
     assert_true(vr_os_now() - began < 5 * FOR_EVER / 10);
     began = vr_os_now();
-    assert_false(others(*state, "self:5,12:1000").known); /* it is not asked again */
+    assert_false(others(rig_state, "self:5,12:1000").known); /* it is not asked again */
     assert_true(vr_os_now() - began < FOR_EVER / 20);
     assert_int_equal(unlink(path), 0);
     unsetenv("FAKE_NVML_HANG");
-    for (int i = 0; i < 5000 && !others(*state, "self:5,12:1000").known; i++) {
+    for (int i = 0; i < 5000 && !others(rig_state, "self:5,12:1000").known; i++) {
         vr_os_sleep(1000000);
     }
-    assert_true(others(*state, "self:5,12:1000").known);
+    assert_true(others(rig_state, "self:5,12:1000").known);
 }
-
-#define NVML(test) cmocka_unit_test_setup_teardown(test, setup_nvml, teardown_nvml)
 
 /* ----------------------------------------------------------- in a pool's report */
 
-static int setup_report(void **state) {
-    (void)state;
+static int setup_report(void) {
     if (!fake) {
         fake = fake_open(FAKE_CUDA_PATH);
     }
@@ -126,8 +123,7 @@ static int setup_report(void **state) {
     return 0;
 }
 
-static int teardown_report(void **state) {
-    (void)state;
+static int teardown_report(void) {
     assert_int_equal(vram_option_set("cuda_library", NULL), VRAM_OK);
     assert_int_equal(vram_option_set("nvml_library", NULL), VRAM_OK);
     return vr_mem_live_blocks() == 0 ? 0 : -1;
@@ -153,9 +149,8 @@ static vram_oom_report run_out(const char *processes) {
     return report;
 }
 
-static void reports_tell_of_other_processes(void **state) {
+TEST_IN(setup_report, teardown_report, reports_tell_of_other_processes) {
     static struct report_text text;
-    (void)state;
     vram_oom_report report = run_out("self:5,12:1048576,13:2097152");
     assert_true(report.processes_bytes.known);
     assert_int_equal(report.processes_bytes.value, 3 * MIB);
@@ -169,16 +164,4 @@ static void reports_tell_of_other_processes(void **state) {
     assert_false(report.processes_bytes.known);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        NVML(others_are_added_up),
-        NVML(what_is_not_told_is_unknown),
-        NVML(the_library_may_be_missing),
-        NVML(other_devices_are_not_this_one),
-        NVML(host_memory_may_run_out),
-        NVML(the_library_may_hang),
-        cmocka_unit_test_setup_teardown(reports_tell_of_other_processes, setup_report,
-                                        teardown_report),
-    };
-    return cmocka_run_group_tests_name("cuda_others", tests, NULL, NULL);
-}
+EACH_TEST(setup_nvml, teardown_nvml)

@@ -45,8 +45,8 @@ static void end_ground(struct vr_device *device, struct ground *ground) {
     assert_int_equal(device->vmm->unreserve(device, ground->base, 4 * GRANULE), VRAM_OK);
 }
 
-static void mappings_are_opened_to_peers(void **state) {
-    struct world *world = *state;
+TEST(mappings_are_opened_to_peers) {
+    struct world *world = rig_state;
     struct vr_device second, *first = &world->device;
     struct ground ground = {.count = 0};
     open_pair(world, &second);
@@ -73,8 +73,8 @@ static void mappings_are_opened_to_peers(void **state) {
 
 /* What is read-only stays so for all devices when one becomes a peer, and is writable for all when
    it is made so; of handles that became accessible in one call, too. */
-static void read_only_mappings_stay_so(void **state) {
-    struct world *world = *state;
+TEST(read_only_mappings_stay_so) {
+    struct world *world = rig_state;
     struct vr_device second, *first = &world->device;
     struct ground ground = {.count = 0};
     open_pair(world, &second);
@@ -109,8 +109,8 @@ static void read_only_mappings_stay_so(void **state) {
     close_device(&second);
 }
 
-static void a_peer_is_not_half_enabled(void **state) {
-    struct world *world = *state;
+TEST(a_peer_is_not_half_enabled) {
+    struct world *world = rig_state;
     struct vr_device second, *first = &world->device;
     struct ground ground = {.count = 0};
     open_pair(world, &second);
@@ -126,33 +126,10 @@ static void a_peer_is_not_half_enabled(void **state) {
     close_device(&second);
 }
 
-static void peers_are_copied_from(void **state) {
-    struct world *world = *state;
-    struct vr_device second, *first = &world->device;
-    struct vr_queue queue, other;
-    char text[8] = "";
-    open_pair(world, &second);
-    vram_addr to = take_memory(first, GRANULE), from = take_memory(&second, GRANULE);
-    make_queue(first, &queue);
-    make_queue(&second, &other);
-    assert_int_equal(first->peer->enable(first, &second), VRAM_OK);
-    assert_int_equal(second.queue_ops->upload(&other, from, "libvram", 8), VRAM_OK);
-    settle(&other);
-    assert_int_equal(first->peer->copy(&queue, to, &second, from, 8), VRAM_OK);
-    assert_int_equal(first->queue_ops->download(&queue, text, to, 8), VRAM_OK);
-    settle(&queue);
-    assert_string_equal(text, "libvram");
-    end_queue(&queue);
-    end_queue(&other);
-    give_memory(first, to, GRANULE);
-    give_memory(&second, from, GRANULE);
-    close_device(&second);
-}
-
 /* Many mappings, in no order, so that the list grows and is searched. */
-static void many_mappings_are_kept_apart(void **state) {
+TEST(many_mappings_are_kept_apart) {
     enum { COUNT = 200 };
-    struct world *world = *state;
+    struct world *world = rig_state;
     struct vr_device second, *first = &world->device;
     uint64_t handles[COUNT];
     vram_addr base = 0;
@@ -181,8 +158,8 @@ static void many_mappings_are_kept_apart(void **state) {
 /* ------------------------------------------------------------------ managed */
 
 /* Hints name any device of the driver, open or not, and the host. */
-static void managed_memory_takes_hints(void **state) {
-    struct world *world = *state;
+TEST(managed_memory_takes_hints) {
+    struct world *world = rig_state;
     struct vr_device *device = &world->device, second;
     struct vr_queue queue;
     vram_addr addr = 0;
@@ -219,24 +196,4 @@ static void managed_memory_takes_hints(void **state) {
     assert_int_equal(device->managed->free(device, addr, 4 * PAGE), VRAM_OK);
 }
 
-static void managed_lies_are_found(void **state) {
-    struct world *world = *state;
-    struct vr_device *device = &world->device;
-    vram_addr addr = 99;
-    for (int lie = FAKE_CUDA_NULL; lie <= FAKE_CUDA_MISALIGNED; lie++) {
-        fake->lie(WORLD_TRIES ? "hipMallocManaged" : "cuMemAllocManaged", 1,
-                  (enum fake_cuda_lie)lie, false);
-        assert_int_equal(device->managed->alloc(device, PAGE, &addr), VRAM_ERR_CORRUPT);
-        assert_int_equal(addr, 99);
-    }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(mappings_are_opened_to_peers), HERE(read_only_mappings_stay_so),
-        HERE(a_peer_is_not_half_enabled),   HERE(peers_are_copied_from),
-        HERE(many_mappings_are_kept_apart), HERE(managed_memory_takes_hints),
-        HERE(managed_lies_are_found),
-    };
-    return cmocka_run_group_tests_name(WORLD_NAME "_peer", tests, NULL, NULL);
-}
+EACH_TEST(setup, teardown)

@@ -11,9 +11,9 @@
 
 /* Allocating, freeing, using, trimming and asking while a stream is captured: the capture goes on,
    and no marker goes into it. */
-static void captures_go_on(void **state) {
+TEST(captures_go_on) {
     static const int versions[] = {12000, 13000};
-    struct stage *stage = *state;
+    struct stage *stage = rig_state;
     for (int i = 0; i < 2; i++) {
         fake->version(versions[i]);
         stage_open(stage, UINT64_C(4) << 30, "5s");
@@ -57,8 +57,8 @@ static void captures_go_on(void **state) {
 }
 
 /* What was freed in a capture waits for its end, and is there for everybody after it. */
-static void frees_in_a_capture_are_kept_for_later(void **state) {
-    struct stage *stage = *state;
+TEST(frees_in_a_capture_are_kept_for_later) {
+    struct stage *stage = rig_state;
     stage_open(stage, 128 * MIB, "50ms");
     struct vr_cu_stream *stream = fake->stream_make(0, false, false);
     vram_queue *captured;
@@ -96,8 +96,8 @@ static void *let_go(void *argument) {
 }
 
 /* A captured stream cannot be told to wait for another one: the host does. */
-static void captured_queues_get_others_memory(void **state) {
-    struct stage *stage = *state;
+TEST(captured_queues_get_others_memory) {
+    struct stage *stage = rig_state;
     stage_open(stage, 128 * MIB, "5s");
     struct vr_cu_stream *stream = fake->stream_make(0, false, false);
     vram_queue *captured;
@@ -143,9 +143,9 @@ static void *capture_one(void *argument) {
 }
 
 /* Captures of several threads at once are nobody's but their own streams'. */
-static void captures_do_not_mix(void **state) {
+TEST(captures_do_not_mix) {
     enum { THREADS = 4 };
-    struct stage *stage = *state;
+    struct stage *stage = rig_state;
     pthread_t threads[THREADS];
     stage_open(stage, UINT64_C(4) << 30, "5s");
     for (int i = 0; i < THREADS; i++) {
@@ -160,8 +160,8 @@ static void captures_do_not_mix(void **state) {
 }
 
 /* A hit calls no driver, so it need not know of captures at all. */
-static void hits_ask_nobody(void **state) {
-    struct stage *stage = *state;
+TEST(hits_ask_nobody) {
+    struct stage *stage = rig_state;
     vram_addr addr;
     stage_open(stage, UINT64_C(4) << 30, "5s");
     for (int warm = 1; warm >= 0; warm--) {
@@ -193,8 +193,8 @@ static void *use_own_default_stream(void *argument) {
 }
 
 /* One handle, as many streams as threads: what one thread has freed is not free for another's. */
-static void default_streams_are_told_apart(void **state) {
-    struct stage *stage = *state;
+TEST(default_streams_are_told_apart) {
+    struct stage *stage = rig_state;
     struct other_thread other = {.stage = stage};
     vram_queue *mine;
     vram_addr addr, again;
@@ -249,8 +249,8 @@ static void *other_user_begin(void *argument) {
 /* A free waits for the work that another queue has by then, whatever that queue is: running, being
    captured, the default stream that a capture elsewhere makes unusable, or another thread's. It
    neither fails nor blocks, and the capture goes on. */
-static void the_free_covers_late_work(void **state) {
-    struct stage *stage = *state;
+TEST(the_free_covers_late_work) {
+    struct stage *stage = rig_state;
     for (enum other_kind kind = RUNNING; kind < KINDS; kind++) {
         struct other_user user = {.stage = stage, .kind = kind};
         vram_addr next;
@@ -289,8 +289,8 @@ static void the_free_covers_late_work(void **state) {
 /* -------------------------------------------------------------- recycled handles */
 
 /* The native handle of a stream comes back for another one, which is another queue. */
-static void recycled_handles_are_other_queues(void **state) {
-    struct stage *stage = *state;
+TEST(recycled_handles_are_other_queues) {
+    struct stage *stage = rig_state;
     vram_queue *first, *second;
     vram_addr addr, next;
     stage_open(stage, UINT64_C(4) << 30, "5s");
@@ -316,8 +316,8 @@ static void recycled_handles_are_other_queues(void **state) {
 }
 
 /* A stream that the program forgets about strands nothing: when it is idle its memory is there. */
-static void forgotten_streams_strand_nothing(void **state) {
-    struct stage *stage = *state;
+TEST(forgotten_streams_strand_nothing) {
+    struct stage *stage = rig_state;
     vram_queue *forgotten;
     vram_addr addr, next;
     stage_open(stage, 128 * MIB, "5s");
@@ -339,8 +339,8 @@ static void forgotten_streams_strand_nothing(void **state) {
 
 /* Whatever context is current on the calling thread: it stays so, and the work of the pool's own
    device is what counts before memory is unmapped. */
-static void other_devices_may_be_current(void **state) {
-    struct stage *stage = *state;
+TEST(other_devices_may_be_current) {
+    struct stage *stage = rig_state;
     vram_addr addrs[8], large;
     stage_open(stage, 128 * MIB, "5s");
     fake->push_other(1);
@@ -389,8 +389,8 @@ static void assert_kept(struct stage *stage, vram_addr kept, uint64_t bytes) {
 }
 
 /* The life of a graph: captured, launched again and again, thrown away. */
-static void what_a_graph_uses_is_kept_for_it(void **state) {
-    struct stage *stage = *state;
+TEST(what_a_graph_uses_is_kept_for_it) {
+    struct stage *stage = rig_state;
     vram_queue *adopted, *region;
     vram_addr block, again;
     vram_point point;
@@ -424,8 +424,8 @@ static void what_a_graph_uses_is_kept_for_it(void **state) {
 }
 
 /* A pool sleeps between launches of its graphs, and what they use is kept, whatever is asked. */
-static void graphs_find_their_memory_after_sleep(void **state) {
-    struct stage *stage = *state;
+TEST(graphs_find_their_memory_after_sleep) {
+    struct stage *stage = rig_state;
     vram_queue *adopted, *region;
     vram_addr block, freed;
     uint32_t word = 0;
@@ -466,8 +466,8 @@ static void graphs_find_their_memory_after_sleep(void **state) {
 }
 
 /* A region that nobody ended goes with its device. */
-static void forgotten_regions_strand_nothing(void **state) {
-    struct stage *stage = *state;
+TEST(forgotten_regions_strand_nothing) {
+    struct stage *stage = rig_state;
     vram_queue *region;
     vram_addr block;
     stage_open(stage, UINT64_C(4) << 30, "5s");
@@ -481,8 +481,8 @@ static void forgotten_regions_strand_nothing(void **state) {
 /* ---------------------------------------------------------------------- buffers */
 
 /* Acceptance item 13: a pinned buffer is page-locked by the driver's own word, or is none. */
-static void acceptance_13_the_driver_says_what_is_pinned(void **state) {
-    struct stage *stage = *state;
+TEST(acceptance_13_the_driver_says_what_is_pinned) {
+    struct stage *stage = rig_state;
     vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_PINNED};
     vram_buffer_info info = {.size = sizeof info};
     vram_buffer *buffer = NULL;
@@ -512,22 +512,4 @@ static void acceptance_13_the_driver_says_what_is_pinned(void **state) {
     stage_close(stage);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(captures_go_on),
-        HERE(frees_in_a_capture_are_kept_for_later),
-        HERE(captured_queues_get_others_memory),
-        HERE(captures_do_not_mix),
-        HERE(what_a_graph_uses_is_kept_for_it),
-        HERE(graphs_find_their_memory_after_sleep),
-        HERE(forgotten_regions_strand_nothing),
-        HERE(hits_ask_nobody),
-        HERE(default_streams_are_told_apart),
-        HERE(the_free_covers_late_work),
-        HERE(recycled_handles_are_other_queues),
-        HERE(forgotten_streams_strand_nothing),
-        HERE(other_devices_may_be_current),
-        HERE(acceptance_13_the_driver_says_what_is_pinned),
-    };
-    return cmocka_run_group_tests_name("cuda_pool", tests, NULL, NULL);
-}
+EACH_TEST(stage_begin, stage_end)

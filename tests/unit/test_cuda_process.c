@@ -6,6 +6,7 @@
  *
  * This program itself never loads the driver: its children do, each in a fresh state.
  */
+#include "rig/rig.h"
 #include "unit/child.h"
 
 #include "fake/fake_cuda.h"
@@ -79,9 +80,8 @@ static const char *journal_text(void) {
     return text;
 }
 
-static int new_journal(void **state) {
+static int new_journal(void) {
     const char *folder = getenv("TMPDIR");
-    (void)state;
     snprintf(journal, sizeof journal, "%s/fake_cuda_journal_XXXXXX",
              folder && *folder ? folder : "/tmp");
     int file = mkstemp(journal);
@@ -91,8 +91,7 @@ static int new_journal(void **state) {
     return setenv(LIBRARY, PATH, 1);
 }
 
-static int end_journal(void **state) {
-    (void)state;
+static int end_journal(void) {
     return unlink(journal);
 }
 
@@ -115,8 +114,7 @@ static int exit_with_everything_alive(void *argument) {
     exit(42);
 }
 
-static void no_driver_is_called_at_exit(void **state) {
-    (void)state;
+TEST(no_driver_is_called_at_exit) {
     assert_int_equal(in_child(exit_with_everything_alive, NULL), 42);
     assert_string_equal(journal_text(), "");
 }
@@ -139,21 +137,12 @@ static int exit_with_a_late_call(void *argument) {
     exit(43);
 }
 
-static void late_calls_are_in_the_journal(void **state) {
-    (void)state;
+TEST(late_calls_are_in_the_journal) {
     assert_int_equal(in_child(exit_with_a_late_call, NULL), 43);
     assert_string_equal(journal_text(), "exit " INIT "\n");
 }
 
 /* --------------------------------------------------------------------- fork */
-
-/* At its exit the checker of leaks stops all threads of a process, which a forked one that never
-   started any of them does not live through. It asks this first. */
-static bool is_forked;
-int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void) {
-    return is_forked;
-}
 
 static int use_the_parents(void *argument) {
     struct alive *alive = argument;
@@ -185,7 +174,8 @@ static int fork_with_everything_alive(void *argument) {
 #endif
     pid_t child = fork();
     if (child == 0) {
-        is_forked = true;
+        rig_no_leak_check =
+            true; /* it would stop all threads, of which a forked process has none */
         alarm(CHILD_SECONDS);
         exit(use_the_parents(&alive));
     }
@@ -196,8 +186,7 @@ static int fork_with_everything_alive(void *argument) {
     return code == 0 && whole ? 44 : 2;
 }
 
-static void no_driver_is_called_in_a_child(void **state) {
-    (void)state;
+TEST(no_driver_is_called_in_a_child) {
     assert_int_equal(in_child(fork_with_everything_alive, NULL), 44);
     assert_string_equal(journal_text(), "");
 }
@@ -227,9 +216,8 @@ static int look_for_the_driver(void *argument) {
 
 /* Only where there is no real driver, as on the machines that run the tests. Asked here and not in
    test_cuda.c: a process that has loaded the fake would find that one by its name. */
-static void a_missing_driver_names_the_mend(void **state) {
+TEST(a_missing_driver_names_the_mend) {
     static const char *const names[] = {SONAMES};
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         void *real = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
         if (real) {
@@ -258,8 +246,7 @@ static int many_contexts(void *argument) {
     return live.total || get()->violations(NULL) ? 2 : 45;
 }
 
-static void contexts_come_and_go(void **state) {
-    (void)state;
+TEST(contexts_come_and_go) {
     assert_int_equal(in_child(many_contexts, NULL), 45);
 }
 
@@ -302,19 +289,9 @@ static int load_and_unload(void *argument) {
     return 47;
 }
 
-static void the_library_is_loaded_and_unloaded(void **state) {
-    (void)state;
+TEST(the_library_is_loaded_and_unloaded) {
     assert_int_equal(in_child(load_and_unload, NULL), 47);
     assert_string_equal(journal_text(), "");
 }
 
-#define HERE(test) cmocka_unit_test_setup_teardown(test, new_journal, end_journal)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(no_driver_is_called_at_exit),     HERE(late_calls_are_in_the_journal),
-        HERE(no_driver_is_called_in_a_child),  HERE(contexts_come_and_go),
-        HERE(a_missing_driver_names_the_mend), HERE(the_library_is_loaded_and_unloaded),
-    };
-    return cmocka_run_group_tests_name(NAME "_process", tests, NULL, NULL);
-}
+EACH_TEST(new_journal, end_journal)

@@ -10,73 +10,7 @@
 
 #define WORDS_OF_A_PAGE 64
 
-/* --------------------------------------------------------- copies and fills */
-
-static void work_runs_in_order(void **state) {
-    struct world *world = *state;
-    struct vr_device *device = &world->device;
-    const struct vr_queue_ops *ops = device->queue_ops;
-    struct vr_queue queue;
-    unsigned char bytes[16];
-    vram_addr addr = take_memory(device, 2 * GRANULE);
-    make_queue(device, &queue);
-    assert_int_equal(ops->fill(&queue, addr, 0xAABBCCDD, 4, GRANULE), VRAM_OK);
-    assert_int_equal(ops->fill(&queue, addr + 4, 0x1122, 2, 4), VRAM_OK);
-    assert_int_equal(ops->fill(&queue, addr + 9, 0x77, 1, 1), VRAM_OK);
-    assert_int_equal(ops->upload(&queue, addr + 12, "ab", 2), VRAM_OK);
-    assert_int_equal(ops->copy(&queue, addr + GRANULE, addr, GRANULE), VRAM_OK);
-    assert_int_equal(ops->fill(&queue, addr, 0, 1, GRANULE), VRAM_OK);
-    assert_int_equal(ops->download(&queue, bytes, addr + GRANULE, sizeof bytes), VRAM_OK);
-    settle(&queue);
-    static const unsigned char expected[16] = {0xDD, 0xCC, 0xBB, 0xAA, 0x22, 0x11, 0x22, 0x11,
-                                               0xDD, 0x77, 0xBB, 0xAA, 'a',  'b',  0xBB, 0xAA};
-    assert_memory_equal(bytes, expected, sizeof expected);
-    end_queue(&queue);
-    give_memory(device, addr, 2 * GRANULE);
-}
-
-static void failed_submissions_are_reported(void **state) {
-    struct world *world = *state;
-    struct vr_device *device = &world->device;
-    const struct vr_queue_ops *ops = device->queue_ops;
-    struct vr_queue queue;
-    char byte = 0;
-    vram_addr addr = take_memory(device, GRANULE);
-    make_queue(device, &queue);
-    fake->refuse("cuMemcpyHtoDAsync", 1, VR_CU_INVALID_VALUE, false);
-    assert_int_equal(ops->upload(&queue, addr, &byte, 1), VRAM_ERR_INVALID);
-    assert_cuda_error(VRAM_ERR_INVALID, "cuMemcpyHtoDAsync", VR_CU_INVALID_VALUE);
-    fake->refuse("cuMemcpyDtoHAsync", 1, VR_CU_UNKNOWN, false);
-    assert_int_equal(ops->download(&queue, &byte, addr, 1), VRAM_ERR_BACKEND);
-    fake->refuse("cuMemcpyDtoDAsync", 1, VR_CU_ILLEGAL_STATE, false);
-    assert_int_equal(ops->copy(&queue, addr, addr + 8, 8), VRAM_ERR_INVALID);
-    fake->refuse("cuMemsetD16Async", 1, VR_CU_OUT_OF_MEMORY, false);
-    assert_int_equal(ops->fill(&queue, addr, 1, 2, 8), VRAM_ERR_DEVICE_MEMORY);
-    end_queue(&queue);
-    give_memory(device, addr, GRANULE);
-}
-
 /* --------------------------------------------------------------------- time */
-
-/* The word tells the truth: it rises when the work is done, not when it is submitted. */
-static void words_rise_behind_the_work(void **state) {
-    struct world *world = *state;
-    const struct vr_queue_ops *ops = world->device.queue_ops;
-    struct vr_queue queue;
-    make_queue(&world->device, &queue);
-    assert_int_equal(word_of(&queue), 0);
-    assert_int_equal(ops->poll(&queue), VRAM_OK);
-    fake->hold(true);
-    assert_int_equal(ops->signal(&queue, 1), VRAM_OK);
-    assert_int_equal(ops->signal(&queue, 2), VRAM_OK);
-    vr_os_sleep(2000000);
-    assert_int_equal(word_of(&queue), 0);
-    assert_int_equal(ops->poll(&queue), VRAM_ERR_NOT_READY);
-    assert_int_equal(vram_error_get()->status, VRAM_OK); /* not ready is no failure */
-    fake->hold(false);
-    assert_true(passes(&queue, 2));
-    end_queue(&queue);
-}
 
 static bool has_event_path(void) {
     return fake->calls("cuStreamWaitEvent") > 0;
@@ -106,21 +40,9 @@ static void follow_each_other(struct vr_queue *first, struct vr_queue *second) {
     give_memory(first->device, addr, GRANULE);
 }
 
-static void queues_wait_for_words(void **state) {
-    struct world *world = *state;
-    struct vr_queue first, second;
-    make_queue(&world->device, &first);
-    make_queue(&world->device, &second);
-    follow_each_other(&first, &second);
-    assert_true(fake->calls("cuStreamWaitValue64") >= 20);
-    assert_false(has_event_path());
-    end_queue(&second);
-    end_queue(&first);
-}
-
 /* A device without 64-bit operations on streams: host functions write, events make queues wait. */
-static void older_devices_wait_for_events(void **state) {
-    struct world *world = *state;
+TEST(older_devices_wait_for_events) {
+    struct world *world = rig_state;
     struct vr_device device;
     struct vr_queue first, second;
     fake->attribute(VR_CU_ATTRIBUTE_MEMORY_OPS, 0);
@@ -139,8 +61,8 @@ static void older_devices_wait_for_events(void **state) {
 }
 
 /* Drivers before 11.7 answer another attribute. */
-static void older_drivers_are_asked_by_the_older_number(void **state) {
-    struct world *world = *state;
+TEST(older_drivers_are_asked_by_the_older_number) {
+    struct world *world = rig_state;
     struct vr_device device;
     fake->attribute(VR_CU_ATTRIBUTE_MEMORY_OPS, -1);
     open_device(&world->backend, 0, &device);
@@ -149,8 +71,8 @@ static void older_drivers_are_asked_by_the_older_number(void **state) {
 }
 
 /* A device that promised and does not keep it is found out once, and served the other way. */
-static void broken_promises_are_worked_around(void **state) {
-    struct world *world = *state;
+TEST(broken_promises_are_worked_around) {
+    struct world *world = rig_state;
     struct vr_queue first, second;
     make_queue(&world->device, &first);
     make_queue(&world->device, &second);
@@ -162,8 +84,8 @@ static void broken_promises_are_worked_around(void **state) {
     end_queue(&first);
 }
 
-static void broken_waits_are_worked_around(void **state) {
-    struct world *world = *state;
+TEST(broken_waits_are_worked_around) {
+    struct world *world = rig_state;
     struct vr_queue first, second;
     make_queue(&world->device, &first);
     make_queue(&world->device, &second);
@@ -175,78 +97,7 @@ static void broken_waits_are_worked_around(void **state) {
     end_queue(&first);
 }
 
-static void events_that_fail_are_given_back(void **state) {
-    struct world *world = *state;
-    const struct vr_queue_ops *ops = world->device.queue_ops;
-    struct vr_queue first, second;
-    make_queue(&world->device, &first);
-    make_queue(&world->device, &second);
-    vr_store(&((struct vr_cuda_device *)world->device.impl)->memory_ops, false, VR_RELAXED);
-    static const char *const calls[] = {"cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"};
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        fake->refuse(calls[i], 1, VR_CU_UNKNOWN, false);
-        assert_int_equal(ops->after(&second, &first, 1), VRAM_ERR_BACKEND);
-        assert_cuda_error(VRAM_ERR_BACKEND, calls[i], VR_CU_UNKNOWN);
-        struct fake_cuda_live live;
-        fake->live(&live);
-        assert_int_equal(live.events, 0);
-    }
-    /* The third context that is made current is the waiting queue's own, inside the other's. */
-    fake->refuse("cuCtxPushCurrent", 3, VR_CU_UNKNOWN, false);
-    assert_int_equal(ops->after(&second, &first, 1), VRAM_ERR_BACKEND);
-    fake->refuse("cuCtxPushCurrent", 2, VR_CU_UNKNOWN, false);
-    assert_int_equal(ops->after(&second, &first, 1), VRAM_ERR_BACKEND);
-    end_queue(&second);
-    end_queue(&first);
-}
-
-/* A host function that the driver refuses costs nothing, and bookkeeping that cannot be had is an
-   answer. */
-static void host_functions_may_be_refused(void **state) {
-    struct world *world = *state;
-    const struct vr_queue_ops *ops = world->device.queue_ops;
-    struct vr_queue queue;
-    make_queue(&world->device, &queue);
-    vr_store(&((struct vr_cuda_device *)world->device.impl)->memory_ops, false, VR_RELAXED);
-    fake->refuse("cuLaunchHostFunc", 1, VR_CU_UNKNOWN, false);
-    assert_int_equal(ops->signal(&queue, 1), VRAM_ERR_BACKEND);
-    assert_int_equal(word_of(&queue), 0);
-    settle(&queue);
-    end_queue(&queue);
-}
-
-/* The records of outstanding host functions come from the system's pages; when those run out, the
-   signal says so and what was submitted goes on. */
-static void records_of_host_functions_may_run_out(void **state) {
-    struct world *world = *state;
-    const struct vr_queue_ops *ops = world->device.queue_ops;
-    struct vr_queue queue;
-    uint64_t value = 0;
-    vram_status status = VRAM_OK;
-    make_queue(&world->device, &queue);
-    vr_store(&((struct vr_cuda_device *)world->device.impl)->memory_ops, false, VR_RELAXED);
-    fake->hold(true);
-    vr_os_fail_at(1, true, ENOMEM);
-    while (status == VRAM_OK && value < 100000) {
-        status = ops->signal(&queue, ++value);
-    }
-    fake->hold(false);
-    assert_int_equal(status, VRAM_ERR_HOST_MEMORY);
-    assert_true(passes(&queue, value - 1));
-    /* All records are free again, and signals that the driver refuses use none of them up. */
-    fake->refuse("cuLaunchHostFunc", 1, VR_CU_UNKNOWN, true);
-    for (uint64_t i = 0; i < value; i++) {
-        assert_int_equal(ops->signal(&queue, value), VRAM_ERR_BACKEND);
-    }
-    fake->refuse(NULL, 0, 0, false);
-    assert_int_equal(ops->signal(&queue, value), VRAM_OK);
-    assert_true(passes(&queue, value));
-    vr_os_fail_at(0, false, 0);
-    end_queue(&queue);
-}
-
-static void queues_of_two_devices_wait_for_each_other(void **state) {
-    (void)state;
+TEST(queues_of_two_devices_wait_for_each_other) {
     struct vr_backend backend;
     struct vr_device devices[2];
     struct vr_queue first, second;
@@ -279,8 +130,8 @@ static void queues_of_two_devices_wait_for_each_other(void **state) {
 
 /* -------------------------------------------------------------- words, ends */
 
-static void priorities_count_the_other_way(void **state) {
-    struct world *world = *state;
+TEST(priorities_count_the_other_way) {
+    struct world *world = rig_state;
     static const struct {
         int32_t asked;
         int given;
@@ -295,8 +146,8 @@ static void priorities_count_the_other_way(void **state) {
 }
 
 /* More queues than a page has words; no two share one. */
-static void words_come_in_pages(void **state) {
-    struct world *world = *state;
+TEST(words_come_in_pages) {
+    struct world *world = rig_state;
     struct vr_queue queues[2 * WORDS_OF_A_PAGE];
     enum { COUNT = sizeof queues / sizeof queues[0] };
     struct fake_cuda_live live;
@@ -329,8 +180,8 @@ static void words_come_in_pages(void **state) {
 }
 
 /* A queue that cannot be made leaves its word to the next; a page that cannot be had is said. */
-static void queues_that_fail_give_their_word_back(void **state) {
-    struct world *world = *state;
+TEST(queues_that_fail_give_their_word_back) {
+    struct world *world = rig_state;
     const struct vr_queue_ops *ops = world->device.queue_ops;
     struct vr_queue queue = {.device = &world->device}, queues[WORDS_OF_A_PAGE];
     for (int i = 0; i < 3 * WORDS_OF_A_PAGE; i++) {
@@ -363,8 +214,8 @@ static void release_later(void *argument) {
 
 /* Ending a queue finishes its work, the copies behind the last signal included; also when the
    driver refuses to wait at first, because memory that the work is at goes back next. */
-static void ending_finishes_the_work(void **state) {
-    struct world *world = *state;
+TEST(ending_finishes_the_work) {
+    struct world *world = rig_state;
     struct vr_device *device = &world->device;
     vram_addr addr = take_memory(device, GRANULE);
     for (int round = 0; round < 4; round++) {
@@ -398,8 +249,8 @@ static void ending_finishes_the_work(void **state) {
 }
 
 /* A word whose last write may still come is not used again. */
-static void words_with_writes_outstanding_are_kept(void **state) {
-    struct world *world = *state;
+TEST(words_with_writes_outstanding_are_kept) {
+    struct world *world = rig_state;
     struct vr_device *device = &world->device;
     struct vr_cu_stream *stream = fake->stream_make(0, false, false);
     struct vr_queue queue, next;
@@ -432,8 +283,8 @@ static void words_with_writes_outstanding_are_kept(void **state) {
     world->kept_pages = 1;
 }
 
-static void refused_ends_are_forgotten(void **state) {
-    struct world *world = *state;
+TEST(refused_ends_are_forgotten) {
+    struct world *world = rig_state;
     struct vr_queue queue;
     make_queue(&world->device, &queue);
     fake->refuse("cuStreamDestroy", 1, VR_CU_UNKNOWN, false);
@@ -445,8 +296,8 @@ static void refused_ends_are_forgotten(void **state) {
 }
 
 /* Streams that were lost with a host function outstanding leave nothing behind but its record. */
-static void loss_with_writes_outstanding(void **state) {
-    struct world *world = *state;
+TEST(loss_with_writes_outstanding) {
+    struct world *world = rig_state;
     struct vr_queue queue;
     make_queue(&world->device, &queue);
     vr_store(&((struct vr_cuda_device *)world->device.impl)->memory_ops, false, VR_RELAXED);
@@ -469,58 +320,10 @@ struct worker {
     unsigned rounds, wrong;
 };
 
-/* Takes memory, works on a queue of its own, waits for the shared one, gives all back. */
-static void work(void *argument) {
-    struct worker *worker = argument;
-    struct vr_device *device = worker->device;
-    const struct vr_queue_ops *ops = device->queue_ops;
-    for (unsigned round = 0; round < worker->rounds; round++) {
-        struct vr_queue queue = {.device = device};
-        vram_addr addr = 0;
-        unsigned char seen[64] = {0};
-        bool good = ops->create(&queue, NULL) == VRAM_OK &&
-                    device->ops->alloc(device, GRANULE, &addr) == VRAM_OK &&
-                    ops->fill(&queue, addr, worker->mark, 1, GRANULE) == VRAM_OK &&
-                    ops->after(&queue, worker->shared, 1) == VRAM_OK &&
-                    ops->download(&queue, seen, addr + 100, sizeof seen) == VRAM_OK &&
-                    ops->signal(&queue, word_of(&queue) + 1) == VRAM_OK;
-        while (good && ops->poll(&queue) == VRAM_ERR_NOT_READY) {
-            vr_os_yield();
-        }
-        for (size_t i = 0; i < sizeof seen; i++) {
-            good = good && seen[i] == worker->mark;
-        }
-        ops->destroy(&queue);
-        good = good && device->ops->free(device, addr, GRANULE) == VRAM_OK;
-        worker->wrong += !good;
-    }
-}
-
-static void many_threads_share_a_device(void **state) {
-    struct world *world = *state;
-    struct worker workers[4];
-    struct vr_queue shared;
-    make_queue(&world->device, &shared);
-    settle(&shared);
-    for (unsigned i = 0; i < 4; i++) {
-        workers[i] = (struct worker){.device = &world->device,
-                                     .shared = &shared,
-                                     .mark = (unsigned char)(i + 1),
-                                     .rounds = 40};
-        assert_int_equal(vr_os_thread_start(&workers[i].thread, "worker", work, &workers[i]),
-                         VRAM_OK);
-    }
-    for (unsigned i = 0; i < 4; i++) {
-        vr_os_thread_join(&workers[i].thread);
-        assert_int_equal(workers[i].wrong, 0);
-    }
-    end_queue(&shared);
-}
-
 /* Neither words nor functions: each signal is an event, and the word rises when the queue is
    polled. */
-static void events_stand_for_signals(void **state) {
-    struct world *world = *state;
+TEST(events_stand_for_signals) {
+    struct world *world = rig_state;
     const struct vr_queue_ops *ops = world->device.queue_ops;
     struct vr_queue queue, other;
     vram_addr addr = take_memory(&world->device, GRANULE);
@@ -559,29 +362,4 @@ static void events_stand_for_signals(void **state) {
     give_memory(&world->device, addr, GRANULE);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(work_runs_in_order),
-        HERE(failed_submissions_are_reported),
-        HERE(words_rise_behind_the_work),
-        HERE(queues_wait_for_words),
-        HERE(older_devices_wait_for_events),
-        HERE(older_drivers_are_asked_by_the_older_number),
-        HERE(broken_promises_are_worked_around),
-        HERE(broken_waits_are_worked_around),
-        HERE(events_that_fail_are_given_back),
-        HERE(host_functions_may_be_refused),
-        HERE(records_of_host_functions_may_run_out),
-        HERE(queues_of_two_devices_wait_for_each_other),
-        HERE(priorities_count_the_other_way),
-        HERE(words_come_in_pages),
-        HERE(queues_that_fail_give_their_word_back),
-        HERE(ending_finishes_the_work),
-        HERE(words_with_writes_outstanding_are_kept),
-        HERE(refused_ends_are_forgotten),
-        HERE(loss_with_writes_outstanding),
-        HERE(many_threads_share_a_device),
-        HERE(events_stand_for_signals),
-    };
-    return cmocka_run_group_tests_name("cuda_queue", tests, NULL, NULL);
-}
+EACH_TEST(setup, teardown)

@@ -60,7 +60,7 @@ static void make_gaps(struct stage *stage) {
     assert_true(stats_of(stage->pool).reserved_bytes < held + 8 * MIB);
 }
 
-static int begin(void **state) {
+static int begin(void) {
     static struct stage stage;
     if (!fake) {
         fake = fake_open(FAKE_CUDA_PATH);
@@ -70,12 +70,11 @@ static int begin(void **state) {
     assert_ok(vram_option_set("cuda_library", FAKE_CUDA_PATH));
     assert_ok(vram_option_set("move_credit", "1s"));
     memset(&stage, 0, sizeof stage);
-    *state = &stage;
+    rig_state = &stage;
     return 0;
 }
 
-static int end(void **state) {
-    (void)state;
+static int end(void) {
     for (const char *const *name =
              (const char *const[]){"cuda_library", "move_credit", "rdma", "system_root", NULL};
          *name; name++) {
@@ -84,8 +83,8 @@ static int end(void **state) {
     return vr_mem_live_blocks() == 0 ? 0 : -1;
 }
 
-static void cards_may_register_it_where_the_driver_says_so(void **state) {
-    struct stage *stage = *state;
+TEST(cards_may_register_it_where_the_driver_says_so) {
+    struct stage *stage = rig_state;
     for (int supported = 0; supported <= 1; supported++) {
         vram_device_info info = {.size = sizeof info};
         vram_addr addr;
@@ -107,8 +106,8 @@ static void cards_may_register_it_where_the_driver_says_so(void **state) {
 }
 
 /* It is asked for once only, and other refusals are what they are. */
-static void a_driver_that_refuses_gives_other_memory(void **state) {
-    struct stage *stage = *state;
+TEST(a_driver_that_refuses_gives_other_memory) {
+    struct stage *stage = rig_state;
     vram_addr addr;
     stage_open(stage);
     fake->attribute(VR_CU_ATTRIBUTE_RDMA, 0);
@@ -129,8 +128,8 @@ static void a_driver_that_refuses_gives_other_memory(void **state) {
     stage_close(stage);
 }
 
-static void what_cards_may_have_registered_stays_where_it_is(void **state) {
-    struct stage *stage = *state;
+TEST(what_cards_may_have_registered_stays_where_it_is) {
+    struct stage *stage = rig_state;
     for (int on = 0; on <= 1; on++) {
         vram_rebuild_result result = {.size = sizeof result};
         assert_ok(vram_option_set("rdma", on ? "on" : NULL));
@@ -146,8 +145,8 @@ static void what_cards_may_have_registered_stays_where_it_is(void **state) {
 }
 
 /* Cards are there, and the process loads the library that registers: before, memory moves. */
-static void the_library_that_registers_decides(void **state) {
-    struct stage *stage = *state;
+TEST(the_library_that_registers_decides) {
+    struct stage *stage = rig_state;
     char root[] = "/tmp/vram-rdma-XXXXXX", path[64];
     assert_non_null(mkdtemp(root));
     static const char *const folders[] = {"", "/sys", "/sys/class", "/sys/class/infiniband",
@@ -161,7 +160,7 @@ static void the_library_that_registers_decides(void **state) {
     make_gaps(stage);
     uint64_t moved = live_now().rdma_moved;
     assert_true(moved > 0);
-    assert_non_null(dlopen(FAKE_VERBS_PATH, RTLD_NOW)); /* and stays */
+    assert_non_null(dlopen(FAKE_NVTX_PATH, RTLD_NOW)); /* and stays */
     make_gaps(stage);
     assert_int_equal(live_now().rdma_moved, moved);
     stage_close(stage);
@@ -171,14 +170,4 @@ static void the_library_that_registers_decides(void **state) {
     }
 }
 
-#define RDMA(test) cmocka_unit_test_setup_teardown(test, begin, end)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        RDMA(cards_may_register_it_where_the_driver_says_so),
-        RDMA(a_driver_that_refuses_gives_other_memory),
-        RDMA(what_cards_may_have_registered_stays_where_it_is),
-        RDMA(the_library_that_registers_decides),
-    };
-    return cmocka_run_group_tests_name("cuda_rdma", tests, NULL, NULL);
-}
+EACH_TEST(begin, end)

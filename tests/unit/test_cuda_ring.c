@@ -31,7 +31,7 @@ struct stage {
     void *data; /* 2 MiB, pageable */
 };
 
-static int begin(void **state) {
+static int begin(void) {
     static struct stage stage;
     vram_context_options options = {.size = sizeof options, .backends = "cuda"};
     fake = fake ? fake : fake_open(FAKE_CUDA_PATH);
@@ -49,14 +49,14 @@ static int begin(void **state) {
     assert_ok(vram_alloc(stage.pool, 2 * MIB, stage.queue, &stage.memory));
     stage.data = calloc(1, 2 * MIB);
     assert_non_null(stage.data);
-    *state = &stage;
+    rig_state = &stage;
     return 0;
 }
 
-static int end(void **state) {
+static int end(void) {
     static const char *const names[] = {"staging_slot", "staging_threads", "staging_idle",
                                         "cuda_library"};
-    struct stage *stage = *state;
+    struct stage *stage = rig_state;
     vram_context_destroy(stage->context);
     free(stage->data);
     assert_int_equal(live_total(), 0);
@@ -112,8 +112,8 @@ static void trip(vram_ring *ring, uint64_t number) {
 
 /* Idle or not, slots stay as long as a kernel listens, whoever wants them back; and everything goes
    on beside it. */
-static void slots_stay_beside_a_ring(void **state) {
-    struct stage *stage = *state;
+TEST(slots_stay_beside_a_ring) {
+    struct stage *stage = rig_state;
     vram_ring *ring;
     vram_ring_info info = {.size = sizeof info};
     uint64_t released = 1, before = vr_os_now();
@@ -148,8 +148,8 @@ static void slots_stay_beside_a_ring(void **state) {
 
 /* Memory of a page-locked pool that nobody needs stays as long as a kernel runs, whoever wants it
    back. */
-static void pinned_pools_stay_beside_a_kernel(void **state) {
-    struct stage *stage = *state;
+TEST(pinned_pools_stay_beside_a_kernel) {
+    struct stage *stage = rig_state;
     vram_limits limits = {.size = sizeof limits, .cached_bytes = MIB};
     vram_pool_options options = {
         .size = sizeof options, .kind = VRAM_MEMORY_PINNED, .limits = &limits};
@@ -206,8 +206,8 @@ static void *give(void *argument) {
 }
 
 /* A kernel that is launched while slots are on their way back comes behind them. */
-static void launches_wait_for_slots_that_go(void **state) {
-    struct giving giving = {.stage = *state};
+TEST(launches_wait_for_slots_that_go) {
+    struct giving giving = {.stage = rig_state};
     vram_kernel *gate = kernel_of(giving.stage, "vram_check_gate");
     static uint32_t word; /* stays shut: it ends by the time */
     pthread_t thread;
@@ -226,9 +226,9 @@ static void launches_wait_for_slots_that_go(void **state) {
 
 /* The driver waits for a stream of the program's own, which waits for what the program launches
    next. */
-static void a_launch_does_not_wait_for_ever(void **state) {
+TEST(a_launch_does_not_wait_for_ever) {
     enum { LAUNCHES = 40 };
-    struct giving giving = {.stage = *state};
+    struct giving giving = {.stage = rig_state};
     vram_kernel *gate = kernel_of(giving.stage, "vram_check_gate");
     static uint32_t word;
     pthread_t thread;
@@ -256,12 +256,4 @@ static void a_launch_does_not_wait_for_ever(void **state) {
     vram_kernel_destroy(gate);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(slots_stay_beside_a_ring, begin, end),
-        cmocka_unit_test_setup_teardown(pinned_pools_stay_beside_a_kernel, begin, end),
-        cmocka_unit_test_setup_teardown(launches_wait_for_slots_that_go, begin, end),
-        cmocka_unit_test_setup_teardown(a_launch_does_not_wait_for_ever, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, end)

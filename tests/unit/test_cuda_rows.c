@@ -88,7 +88,7 @@ static void stage_close(struct stage *stage) {
     stage_end(stage, false);
 }
 
-static int begin(void **state) {
+static int begin(void) {
     static struct stage stage;
     if (!fake) {
         fake = fake_open(WORLD_PATH);
@@ -96,12 +96,11 @@ static int begin(void **state) {
     fake->reset();
     assert_ok(vram_option_set(WORLD_OPTION, WORLD_PATH));
     memset(&stage, 0, sizeof stage);
-    *state = &stage;
+    rig_state = &stage;
     return 0;
 }
 
-static int end(void **state) {
-    (void)state;
+static int end(void) {
     assert_ok(vram_option_set(WORLD_OPTION, NULL));
     return vr_mem_live_blocks() == 0 ? 0 : -1;
 }
@@ -171,10 +170,10 @@ static vram_status transfer(struct stage *stage, const vram_copy_2d *copy) {
 
 /* --------------------------------------------------------------------- tests */
 
-static void all_rows_are_one_call(void **state) {
+TEST(all_rows_are_one_call) {
     static const uint64_t pitches[][2] = {{WIDE, NARROW}, {NARROW, WIDE}, {ROW, WIDE},
                                           {WIDE, ROW},    {WIDE, WIDE},   {4096, NARROW}};
-    struct stage *stage = *state;
+    struct stage *stage = rig_state;
     stage_open(stage);
     for (int way = UP; way < WAYS; way++) {
         for (size_t i = 0; i < sizeof pitches / sizeof pitches[0]; i++) {
@@ -192,8 +191,8 @@ static void all_rows_are_one_call(void **state) {
 
 /* Many small rows are the library's own to move, where it has a kernel that reaches them or reads
    what was gathered. */
-static void small_rows_are_scattered(void **state) {
-    struct stage *stage = *state;
+TEST(small_rows_are_scattered) {
+    struct stage *stage = rig_state;
     stage_open(stage);
     for (int way = UP; way < WAYS; way++) {
         bool gathered = way != DOWN && !WORLD_TRIES;
@@ -208,8 +207,8 @@ static void small_rows_are_scattered(void **state) {
 }
 
 /* A plain copy and a single row need no such call. */
-static void rows_without_gaps_are_a_plain_copy(void **state) {
-    struct stage *stage = *state;
+TEST(rows_without_gaps_are_a_plain_copy) {
+    struct stage *stage = rig_state;
     stage_open(stage);
     for (int i = 0; i < 2; i++) {
         vram_copy_2d copy = i ? rectangle_of(stage, UP_LOCKED, ROW, 1, WIDE, NARROW)
@@ -223,51 +222,10 @@ static void rows_without_gaps_are_a_plain_copy(void **state) {
     stage_close(stage);
 }
 
-/* What the driver says of the call becomes the caller's failure, or the rows go one by one; nothing
-   is half done. */
-static void every_code_is_told_or_gone_around(void **state) {
-    static const int bogus[] = {-1, 12345, INT_MIN, VR_CU_NOT_SUPPORTED};
-    const struct driver_entry *entry = NULL;
-    struct stage *stage = *state;
-    unsigned told = 0, around = 0;
-    for (size_t i = 0; i < sizeof WORLD_ENTRIES / sizeof WORLD_ENTRIES[0]; i++) {
-        entry = strcmp(WORLD_ENTRIES[i].name, CALL) == 0 ? &WORLD_ENTRIES[i] : entry;
-    }
-    assert_non_null(entry);
-    for (unsigned i = 0; i < entry->code_count + 4; i++) {
-        int code = i < entry->code_count ? entry->codes[i] : bogus[i - entry->code_count];
-        vram_status expected = vr_cuda_status(&WORLD_DIALECT, code);
-        bool gone_around = code == VR_CU_INVALID_VALUE || expected == VRAM_ERR_UNSUPPORTED;
-        for (int way = UP; way < WAYS; way++) {
-            fake->reset();
-            stage_open(stage);
-            vram_copy_2d copy = rectangle_of(stage, (enum way)way, ROW, ROWS, NARROW, WIDE);
-            fake->refuse(CALL, 1, code, false);
-            vram_error_clear();
-            vram_status status = transfer(stage, &copy);
-            assert_int_equal(fake->struck(), 1);
-            assert_int_equal(status, gone_around ? VRAM_OK : expected);
-            assert_int_equal(vram_error_get()->status, status);
-            if (status != VRAM_OK) {
-                assert_string_equal(vram_error_get()->operation, CALL);
-                assert_int_equal(vram_error_get()->native_code, code);
-            }
-            if (status != VRAM_ERR_DEVICE_LOST) {
-                expect_rows(stage, (enum way)way, &copy, gone_around);
-            }
-            stage_end(stage, status == VRAM_ERR_DEVICE_LOST);
-        }
-        told += !gone_around;
-        around += gone_around;
-    }
-    assert_true(told && around);
-    print_message("%s: %u codes told, %u gone around\n", CALL, told, around);
-}
-
 /* Two rows further apart than the driver can say: one copy each. */
-static void rows_too_far_apart_go_one_by_one(void **state) {
+TEST(rows_too_far_apart_go_one_by_one) {
     const uint64_t far = (UINT64_C(2) << 30) + 4096;
-    struct stage *stage = *state;
+    struct stage *stage = rig_state;
     vram_addr addr;
     fake->capacity(UINT64_C(8) << 30);
     stage_open(stage);
@@ -284,38 +242,4 @@ static void rows_too_far_apart_go_one_by_one(void **state) {
     stage_close(stage);
 }
 
-/* Every call of the driver may fail: the rows are right, or the failure is told, and nothing is
-   left. */
-static void every_call_may_fail(void **state) {
-    struct stage *stage = *state;
-    uint64_t failures = 0;
-    bool struck = true;
-    for (uint64_t nth = 1; struck; nth++) {
-        fake->reset();
-        stage_open(stage);
-        vram_copy_2d copy = rectangle_of(stage, UP_LOCKED, ROW, ROWS, NARROW, WIDE);
-        fake->refuse("any", nth, VR_CU_UNKNOWN, false);
-        vram_status status = transfer(stage, &copy);
-        struck = plan_over(status, &failures);
-        if (status == VRAM_OK) {
-            expect_rows(stage, UP_LOCKED, &copy, true);
-        }
-        stage_close(stage);
-        contexts_off();
-    }
-    assert_true(failures > 0);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, begin, end)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(all_rows_are_one_call),
-        TEST(small_rows_are_scattered),
-        TEST(rows_without_gaps_are_a_plain_copy),
-        TEST(every_code_is_told_or_gone_around),
-        TEST(rows_too_far_apart_go_one_by_one),
-        TEST(every_call_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, end)

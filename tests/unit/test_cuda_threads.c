@@ -25,8 +25,7 @@ static vram_device *device;
 static vram_pool *pool;
 static uint64_t kept_pages; /* of words that may still be written: they outlive the device */
 
-static int begin(void **state) {
-    (void)state;
+static int begin(void) {
     if (!fake) {
         fake = fake_open(FAKE_CUDA_PATH);
     }
@@ -41,8 +40,7 @@ static int begin(void **state) {
     return 0;
 }
 
-static int end(void **state) {
-    (void)state;
+static int end(void) {
     void *object;
     fake->hold(false);
     assert_ok(vr_enter(VR_KIND_DEVICE, device, &object));
@@ -118,8 +116,7 @@ static void await_work(const struct worker *worker) {
     assert_true(is_filled(worker->addr + MIB / 2, 1, worker->sign));
 }
 
-static void each_thread_has_its_own(void **state) {
-    (void)state;
+TEST(each_thread_has_its_own) {
     struct worker worker = {.bytes = MIB, .sign = 1};
     vram_device *second;
     vram_queue *mine = own_queue(), *elsewhere;
@@ -132,8 +129,7 @@ static void each_thread_has_its_own(void **state) {
 }
 
 /* A thread's own next block is the one that it freed; another's is not, while the work runs. */
-static void memory_is_reused_in_each_threads_order(void **state) {
-    (void)state;
+TEST(memory_is_reused_in_each_threads_order) {
     struct worker worker = {.bytes = MIB, .sign = 1};
     vram_queue *mine = own_queue();
     vram_addr first, again;
@@ -224,8 +220,7 @@ static void only_after_its_work(const struct worker *worker) {
 
 /* Its work runs on; what it freed serves others when that is done, also while other default streams
    have work. */
-static void work_outlives_its_thread(void **state) {
-    (void)state;
+TEST(work_outlives_its_thread) {
     for (int ops = 1; ops >= 0; ops--) {
         struct worker worker = {.bytes = 200 * MIB, .sign = 1};
         struct blocker blocker;
@@ -239,16 +234,15 @@ static void work_outlives_its_thread(void **state) {
         only_after_its_work(&worker);
         unblock_legacy(&blocker);
         if (ops) {
-            assert_int_equal(end(NULL), 0);
-            assert_int_equal(begin(NULL), 0);
+            assert_int_equal(end(), 0);
+            assert_int_equal(begin(), 0);
         }
     }
 }
 
 /* A block that outlives the thread is freed in the order of its queue, or without one when the
    queue has ended. */
-static void blocks_outlive_their_thread(void **state) {
-    (void)state;
+TEST(blocks_outlive_their_thread) {
     struct worker worker = {.bytes = 200 * MIB, .sign = 1, .keeps = true};
     struct blocker blocker;
     fake->hold(true);
@@ -262,8 +256,7 @@ static void blocks_outlive_their_thread(void **state) {
 }
 
 /* The driver refuses the last mark: the legacy stream tells when the work is done. */
-static void the_last_mark_may_fail(void **state) {
-    (void)state;
+TEST(the_last_mark_may_fail) {
     struct worker worker = {.bytes = 200 * MIB, .sign = 1};
     fake->hold(true);
     fake->refuse("cuStreamWriteValue64", 1, VR_CU_OUT_OF_MEMORY, true);
@@ -279,8 +272,7 @@ static void the_last_mark_may_fail(void **state) {
 }
 
 /* Threads that come and go leave no queues. */
-static void ended_threads_leave_nothing(void **state) {
-    (void)state;
+TEST(ended_threads_leave_nothing) {
     struct worker worker = {.bytes = MIB, .sign = 1};
     for (int i = 0; i < 50; i++, worker.sign++) {
         in_a_thread(work, &worker);
@@ -303,22 +295,12 @@ static void *adopt_often(void *unused) {
 }
 
 /* An adopted queue is the program's, and lasts until the program ends it. */
-static void adopted_queues_stay_the_programs(void **state) {
-    (void)state;
+TEST(adopted_queues_stay_the_programs) {
     in_a_thread(adopt_often, NULL);
     (void)own_queue();
     assert_int_equal(vr_handle_live(VR_KIND_QUEUE), 26);
 }
 
 #undef HERE
-#define HERE(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(each_thread_has_its_own),          HERE(memory_is_reused_in_each_threads_order),
-        HERE(work_outlives_its_thread),         HERE(blocks_outlive_their_thread),
-        HERE(the_last_mark_may_fail),           HERE(ended_threads_leave_nothing),
-        HERE(adopted_queues_stay_the_programs),
-    };
-    return cmocka_run_group_tests_name("cuda_threads", tests, NULL, NULL);
-}
+EACH_TEST(begin, end)

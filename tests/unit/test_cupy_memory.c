@@ -47,8 +47,7 @@ static void hold(const struct world *world, uint64_t bytes) {
     assert_ok(vram_free(addr, world->queue));
 }
 
-static void only_what_the_pool_holds_is_handed_out(void **state) {
-    (void)state;
+TEST(only_what_the_pool_holds_is_handed_out) {
     static struct world world; /* records are never freed: a leak checker finds them by this */
     world_make(&world);
     assert_int_equal(vram_cupy_abi(), VRAM_CUPY_ABI);
@@ -70,8 +69,7 @@ static void only_what_the_pool_holds_is_handed_out(void **state) {
     assert_ok(vram_context_destroy(world.context));
 }
 
-static void a_queue_that_ended_serves_no_more(void **state) {
-    (void)state;
+TEST(a_queue_that_ended_serves_no_more) {
     static struct world world;
     world_make(&world);
     vram_cupy_stream_set(world.stream, world.queue);
@@ -102,8 +100,7 @@ static void *take_and_free(void *argument) {
 }
 
 /* Threads use a stream whose queue is ended and adopted again meanwhile. */
-static void threads_and_a_stream_that_comes_and_goes(void **state) {
-    (void)state;
+TEST(threads_and_a_stream_that_comes_and_goes) {
     static struct world world;
     pthread_t threads[THREADS];
     world_make(&world);
@@ -122,13 +119,4 @@ static void threads_and_a_stream_that_comes_and_goes(void **state) {
     }
     assert_int_equal(live_bytes(&world), 0);
     assert_ok(vram_context_destroy(world.context));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_what_the_pool_holds_is_handed_out),
-        cmocka_unit_test(a_queue_that_ended_serves_no_more),
-        cmocka_unit_test(threads_and_a_stream_that_comes_and_goes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,18 +6,14 @@
 #include "replay/generator.h"
 #include "replay/player.h"
 #include "replay/trace_reader.h"
+#include "rig/rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct curve curve; /* too large for comfort on a stack */
 
-static void notes_keep_the_most_of_each_part(void **state) {
+TEST(notes_keep_the_most_of_each_part) {
     uint64_t held, asked;
-    (void)state;
     curve = (struct curve){.count = 0};
     curve_note(&curve, 0, 10, 4);
     curve_note(&curve, 0, 7, 5);
@@ -82,10 +78,9 @@ static uint64_t most_asked(void) {
     return most;
 }
 
-static void every_policy_is_drawn_with_its_peaks(void **state) {
+TEST(every_policy_is_drawn_with_its_peaks) {
     char problem[TRACE_PROBLEM_MAX];
     struct trace trace;
-    (void)state;
     assert_true(generator_run("varied,steps=6", &trace, problem));
     for (size_t i = 0; policy_table[i] != NULL; i++) {
         struct pass pass = draw("memory=8G", &trace, policy_table[i], 2);
@@ -102,8 +97,7 @@ static void every_policy_is_drawn_with_its_peaks(void **state) {
 }
 
 /* The driver alone holds what is live: when, is known to the byte. */
-static void times_are_those_of_the_trace(void **state) {
-    (void)state;
+TEST(times_are_those_of_the_trace) {
     struct trace trace =
         trace_of("op,id,bytes,stream,t_us\na,1,8192,0,0\na,2,4096,0,500\nf,1,,,750\n"
                  "f,2,,,1000\n");
@@ -123,8 +117,7 @@ static void times_are_those_of_the_trace(void **state) {
     trace_free(&trace);
 }
 
-static void a_pass_that_fails_ends_there(void **state) {
-    (void)state;
+TEST(a_pass_that_fails_ends_there) {
     struct trace trace = trace_of("op,id,bytes,stream,t_us\na,1,8192,0,0\na,2,900000000,0,500\n"
                                   "f,1,,,750\nf,2,,,1000\n");
     struct pass pass = draw("memory=64M", &trace, &policy_naive, 1);
@@ -132,14 +125,4 @@ static void a_pass_that_fails_ends_there(void **state) {
     assert_int_equal(curve.count, 1);
     assert_int_equal(curve.asked[0], 8192);
     trace_free(&trace);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(notes_keep_the_most_of_each_part),
-        cmocka_unit_test(every_policy_is_drawn_with_its_peaks),
-        cmocka_unit_test(times_are_those_of_the_trace),
-        cmocka_unit_test(a_pass_that_fails_ends_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

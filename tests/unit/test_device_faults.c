@@ -15,14 +15,8 @@
 #include "vram/vram.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { SPREAD = 6 };
 
@@ -191,27 +185,25 @@ static void try_all(const char *backend, const struct plan *plans, size_t count)
     vr_option_reset();
 }
 
-static void no_host_memory(void **state) {
+TEST(no_host_memory) {
     static const struct plan plans[] = {{.source = MEMORY}, {.source = MEMORY, .for_ever = true}};
-    (void)state;
     try_all("sim", plans, 2);
     try_all("host", plans, 2);
 }
 
 /* First, and for ever first: the records of memory and the nodes of the address map lie in pages
    that are kept once the system gave them, and here each is asked for while there is none. */
-static void no_system(void **state) {
+TEST(no_system) {
     static const struct plan plans[] = {
         {.source = SYSTEM, .code = ENOMEM, .for_ever = true},
         {.source = SYSTEM, .code = ENOMEM},
         {.source = SYSTEM, .code = EIO},
     };
-    (void)state;
     try_all("sim", plans, 3);
     try_all("host", plans, 3);
 }
 
-static void no_driver(void **state) {
+TEST(no_driver) {
     static const struct plan plans[] = {
         {.source = DRIVER, .code = VRAM_SIM_OUT_OF_MEMORY},
         {.source = DRIVER, .code = 9999},
@@ -221,14 +213,13 @@ static void no_driver(void **state) {
         {.source = DRIVER, .lie = VRAM_SIM_LIE_MISALIGNED},
         {.source = DRIVER, .lie = VRAM_SIM_LIE_OVERLAP},
     };
-    (void)state;
     try_all("sim", plans, sizeof plans / sizeof plans[0]);
 }
 
 /* --------------------------------------------------------------------------- sums */
 
 /* One handle many times over: the sum of the sizes is looked at before anything else. */
-static void handles_beyond_all_addresses(void **state) {
+TEST(handles_beyond_all_addresses) {
     enum { COUNT = 16385 };
     vram_context_options options = {
         .size = sizeof options, .backends = "sim", .sim = "memory=1024T,granule=2M"};
@@ -236,7 +227,6 @@ static void handles_beyond_all_addresses(void **state) {
     vram_device *device;
     vram_physical *physical, **list = calloc(COUNT, sizeof *list);
     vram_addr base;
-    (void)state;
     assert_non_null(list);
     assert_ok(vram_context_create(&options, &context));
     assert_ok(vram_device_open(context, 0, &device));
@@ -331,19 +321,6 @@ static int calls_at_exit(void *argument) {
     return through;
 }
 
-static void no_driver_is_called_at_exit(void **state) {
-    (void)state;
+TEST(no_driver_is_called_at_exit) {
     assert_int_equal(in_child(calls_at_exit, NULL), 0);
-}
-
-int main(int count, char **words) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_system),
-        cmocka_unit_test(no_host_memory),
-        cmocka_unit_test(no_driver),
-        cmocka_unit_test(handles_beyond_all_addresses),
-        cmocka_unit_test(no_driver_is_called_at_exit),
-    };
-    cmocka_set_test_filter(count > 1 ? words[1] : NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,8 +11,8 @@
 
 #define SIM "memory=1G,real=on"
 
-static int begin(void **state) {
-    int failed = start(state);
+static int begin(void) {
+    int failed = start();
     assert_ok(vram_option_set("blas_library", "none"));
     return failed;
 }
@@ -122,13 +122,11 @@ static void expect_right(const vram_distance *d, uint64_t stride) {
 
 /* ------------------------------------------------------------------------ right */
 
-static void acceptance_27_three_precisions_every_metric(void **state) {
+TEST(acceptance_27_three_precisions_every_metric, "sim:" SIM) {
     static const vram_precision precisions[] = {VRAM_PRECISION_FP32, VRAM_PRECISION_FP16,
                                                 VRAM_PRECISION_INT8};
     static const vram_place places[] = {VRAM_PLACE_CPU, VRAM_PLACE_DEVICE};
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_of(&rig, 0);
+    vram_pool *pool = pool_of(rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
     vram_distance d = search_of(5, 67, 13, 4); /* 13 is no multiple of 4 */
     for (int metric = VRAM_METRIC_L2_SQUARED; metric <= VRAM_METRIC_COSINE; metric++) {
@@ -144,11 +142,10 @@ static void acceptance_27_three_precisions_every_metric(void **state) {
     }
     assert_int_equal(live_in(pool), 0);
     search_end(&d);
-    rig_end_clean(&rig);
 }
 
 /* (1, 2, 3) and (1, 0, 0) are 13 apart: squared, and said to be. */
-static void acceptance_27_squared(void **state) {
+TEST(acceptance_27_squared) {
     float query[] = {1, 2, 3}, corpus[] = {1, 0, 0, 1, 2, 3}, distances[2], best;
     uint64_t at;
     vram_distance d = {.size = sizeof d,
@@ -161,7 +158,6 @@ static void acceptance_27_squared(void **state) {
                        .k = 1,
                        .best = &best,
                        .best_at = &at};
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     assert_ok(vram_distance_on(rig.context, 0, &d));
     assert_true(distances[0] == 13.0f && distances[1] == 0.0f);
@@ -188,10 +184,8 @@ static void acceptance_27_squared(void **state) {
 
 /* Far more vectors than a group has threads, more than one tile of both, and equal ones among
    them. */
-static void acceptance_27_many_vectors(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_of(&rig, 0);
+TEST(acceptance_27_many_vectors, "sim:" SIM) {
+    vram_pool *pool = pool_of(rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
     vram_distance d = search_of(3, 5000, 7, 10);
     memcpy((float *)(uintptr_t)d.corpus + 4900 * 7, d.corpus, 50 * 7 * sizeof(float));
@@ -217,15 +211,12 @@ static void acceptance_27_many_vectors(void **state) {
     free(all);
     free(order);
     search_end(&d);
-    rig_end_clean(&rig);
 }
 
 /* Each device has a part of the corpus; the answer is that of one. */
-static void several_devices(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM ",devices=2");
-    vram_pool *pool = pool_of(&rig, 0), *other;
-    assert_ok(vram_pool_create(rig.other, NULL, &other));
+TEST(several_devices, "sim:" SIM ",devices=2") {
+    vram_pool *pool = pool_of(rig, 0), *other;
+    assert_ok(vram_pool_create(rig->other, NULL, &other));
     vram_scheduler *schedulers[3] = {scheduler_of(pool, VRAM_PLACE_DEVICE),
                                      scheduler_of(other, VRAM_PLACE_DEVICE), NULL};
     schedulers[2] = schedulers[0];
@@ -247,65 +238,15 @@ static void several_devices(void **state) {
     assert_int_equal(vram_distance_split(schedulers, 2, &d), VRAM_ERR_STALE);
     d.vectors = 103;
     search_end(&d);
-    rig_end_clean(&rig);
 }
 
 /* ---------------------------------------------------------------------- refused */
 
-static void acceptance_27_bad_input(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_of(&rig, 0);
-    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
-    vram_distance good = search_of(2, 5, 4, 2), bad;
-    assert_ok(vram_distance_run(scheduler, &good));
-#define REFUSED(change, status, text)                                                              \
-    do {                                                                                           \
-        for (int where = VRAM_PLACE_CPU; where <= VRAM_PLACE_DEVICE; where++) {                    \
-            bad = good;                                                                            \
-            bad.place = (vram_place)where; /* the same rules on every path */                      \
-            change;                                                                                \
-            assert_int_equal(vram_distance_run(scheduler, &bad), status);                          \
-            expect_told(text);                                                                     \
-        }                                                                                          \
-    } while (0)
-    REFUSED(bad.queries = 0, VRAM_ERR_INVALID, "0 queries");
-    REFUSED(bad.vectors = 0, VRAM_ERR_INVALID, "0 vectors");
-    REFUSED(bad.dim = 0, VRAM_ERR_INVALID, "of 0 numbers");
-    REFUSED(bad.query_elements = 9, VRAM_ERR_INVALID, "9 numbers, and a shape of 2 x 4 needs 8");
-    REFUSED(bad.corpus_elements = 21, VRAM_ERR_INVALID, "21 numbers, and a shape of 5 x 4");
-    REFUSED(bad.distance_elements = 11, VRAM_ERR_INVALID, "11 numbers");
-    REFUSED(bad.query = NULL, VRAM_ERR_INVALID, "NULL");
-    REFUSED(bad.corpus = NULL, VRAM_ERR_INVALID, "NULL");
-    REFUSED(bad.k = 6, VRAM_ERR_INVALID, "k is 6, more than the 5");
-    REFUSED(bad.best = NULL, VRAM_ERR_INVALID, "only some of");
-    REFUSED(bad.best_at = NULL, VRAM_ERR_INVALID, "only some of");
-    REFUSED(bad.k = 0, VRAM_ERR_INVALID, "only some of");
-    REFUSED((bad.k = 0, bad.best = NULL, bad.best_at = NULL, bad.distances = NULL),
-            VRAM_ERR_INVALID, "no result is requested");
-    REFUSED(bad.vectors = UINT64_MAX, VRAM_ERR_OVERFLOW, "64 bits");
-    REFUSED(bad.precision = VRAM_PRECISION_BF16, VRAM_ERR_INVALID, "bf16");
-    REFUSED(bad.precision = 77, VRAM_ERR_INVALID, "77");
-    REFUSED(bad.metric = 4, VRAM_ERR_INVALID, "metric 4");
-    REFUSED(bad.nonfinite = 2, VRAM_ERR_INVALID, "rule 2");
-    bad = good;
-    bad.place = 3;
-    assert_int_equal(vram_distance_run(scheduler, &bad), VRAM_ERR_INVALID);
-    bad.size = 1;
-    assert_int_equal(vram_distance_run(scheduler, &bad), VRAM_ERR_INVALID);
-    assert_int_equal(vram_distance_run(scheduler, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(live_in(pool), 0);
-    search_end(&good);
-    rig_end_clean(&rig);
-}
-
-static void what_is_not_finite(void **state) {
+TEST(what_is_not_finite, "sim:" SIM) {
     static const vram_precision precisions[] = {VRAM_PRECISION_FP32, VRAM_PRECISION_FP16,
                                                 VRAM_PRECISION_INT8};
     static const float odd[] = {NAN, INFINITY, -INFINITY};
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_of(&rig, 0);
+    vram_pool *pool = pool_of(rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
     vram_distance d = search_of(2, 5, 4, 2);
     float *corpus = (float *)(uintptr_t)d.corpus, *query = (float *)(uintptr_t)d.query;
@@ -333,11 +274,10 @@ static void what_is_not_finite(void **state) {
     assert_int_equal(vram_distance_run(scheduler, &d), VRAM_ERR_INVALID);
     expect_told("fp16");
     search_end(&d);
-    rig_end_clean(&rig);
 }
 
 /* A vector of zeros has no direction. */
-static void zeros_and_cosine(void **state) {
+TEST(zeros_and_cosine, "sim:" SIM) {
     float query[4] = {0}, corpus[8] = {1, 2, 3, 4}, distances[2];
     vram_distance d = {.size = sizeof d,
                        .queries = 1,
@@ -347,63 +287,9 @@ static void zeros_and_cosine(void **state) {
                        .corpus = corpus,
                        .metric = VRAM_METRIC_COSINE,
                        .distances = distances};
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_scheduler *scheduler = scheduler_of(pool_of(&rig, 0), VRAM_PLACE_AUTO);
+    vram_scheduler *scheduler = scheduler_of(pool_of(rig, 0), VRAM_PLACE_AUTO);
     assert_ok(vram_distance_run(scheduler, &d));
     assert_true(distances[0] == 1.0f && distances[1] == 1.0f);
-    rig_end_clean(&rig);
 }
 
-/* ----------------------------------------------------------------------- faults */
-
-static vram_status all_ways(struct rig *rig, vram_pool *pool) {
-    static float query[3 * 8], corpus[300 * 8], distances[3 * 300], best[6];
-    static uint64_t at[6];
-    vram_scheduler *scheduler = NULL, *twice[2];
-    vram_distance d = {.size = sizeof d,
-                       .queries = 3,
-                       .vectors = 300,
-                       .dim = 8,
-                       .query = query,
-                       .corpus = corpus,
-                       .precision = VRAM_PRECISION_INT8,
-                       .place = VRAM_PLACE_DEVICE,
-                       .distances = distances,
-                       .k = 2,
-                       .best = best,
-                       .best_at = at};
-    (void)rig;
-    vram_status status = vram_scheduler_create(pool, NULL, &scheduler);
-    if (status == VRAM_OK) {
-        twice[0] = twice[1] = scheduler;
-        status = vram_distance_run(scheduler, &d);
-    }
-    if (status == VRAM_OK) {
-        status = vram_distance_split(twice, 2, &d);
-    }
-    struct vram_error error = *vram_error_get();
-    assert_ok(vram_scheduler_destroy(scheduler));
-    vr_error_restore(&error);
-    return status;
-}
-
-static void acceptance_27_error_paths_leak_nothing(void **state) {
-    (void)state;
-    fail_every_call(all_ways, SIM);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, nothing_left)
-        TEST(acceptance_27_three_precisions_every_metric),
-        TEST(acceptance_27_squared),
-        TEST(acceptance_27_many_vectors),
-        TEST(several_devices),
-        TEST(acceptance_27_bad_input),
-        TEST(what_is_not_finite),
-        TEST(zeros_and_cosine),
-        TEST(acceptance_27_error_paths_leak_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, nothing_left)

@@ -49,8 +49,7 @@ static int leave_with_work(void *argument) {
     exit(0); /* not child_leave: the handlers of an exit are what is tested */
 }
 
-static void exit_with_work_outstanding(void **state) {
-    (void)state;
+TEST(exit_with_work_outstanding) {
 #if defined(__SANITIZE_ADDRESS__)
     skip(); /* what a process has at its exit is a leak to the sanitizer, and the point here */
 #endif
@@ -85,8 +84,7 @@ static int fork_with_work(void *argument) {
     return found == QUEUES * ROUNDS - 1 ? 0 : 3;
 }
 
-static void fork_with_an_open_context(void **state) {
-    (void)state;
+TEST(fork_with_an_open_context) {
     for (int i = 0; i < 4; i++) {
         assert_int_equal(in_child(fork_with_work, NULL), 0);
     }
@@ -105,16 +103,6 @@ static int start_again(void *argument) {
     return 0;
 }
 
-static void contexts_come_and_go(void **state) {
-    (void)state;
+TEST(contexts_come_and_go) {
     assert_int_equal(in_child(start_again, NULL), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exit_with_work_outstanding),
-        cmocka_unit_test(fork_with_an_open_context),
-        cmocka_unit_test(contexts_come_and_go),
-    };
-    return cmocka_run_group_tests_name(BACKEND "_process", tests, NULL, NULL);
 }

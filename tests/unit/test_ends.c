@@ -113,8 +113,7 @@ static int play_endless(void *argument) {
     return 0;
 }
 
-static void endless_work_keeps_its_memory(void **state) {
-    (void)state;
+TEST(endless_work_keeps_its_memory) {
     for (int scene = PLAIN; scene <= MAPPED; scene++) {
         for (int end = END_DEVICE; end <= END_QUEUE_FIRST; end++) {
             struct play play = {(enum scene)scene, (enum end)end};
@@ -147,8 +146,7 @@ static int play_many_endless(void *argument) {
     return 0;
 }
 
-static void a_deadline_is_for_all_queues_together(void **state) {
-    (void)state;
+TEST(a_deadline_is_for_all_queues_together) {
     assert_int_equal(in_child(play_many_endless, NULL), 0);
 }
 
@@ -156,67 +154,57 @@ static void a_deadline_is_for_all_queues_together(void **state) {
 
 /* A queue that is captured when it is destroyed cannot be asked: it is kept like unfinished work,
    its points tell the truth, and closing the device asks again. */
-static void a_captured_queue_is_kept_aside(void **state) {
+TEST(a_captured_queue_is_kept_aside, "sim:memory=1G,lag=500,seed=2") {
     vram_point point, late;
     vram_addr addr;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G,lag=500,seed=2");
-    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
-    assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, MIB));
-    assert_ok(vram_queue_mark(rig.queue, &point));
-    hook_set(rig.device);
+    assert_ok(vram_device_alloc(rig->device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_queue_fill(rig->queue, addr, 1, 1, MIB));
+    assert_ok(vram_queue_mark(rig->queue, &point));
+    hook_set(rig->device);
     hook.signal_answer = VRAM_ERR_CAPTURE;
-    assert_int_equal(vram_queue_destroy(rig.queue), VRAM_ERR_CAPTURE);
+    assert_int_equal(vram_queue_destroy(rig->queue), VRAM_ERR_CAPTURE);
     assert_int_equal(vram_error_get()->status, VRAM_ERR_CAPTURE);
     assert_string_equal(vram_error_get()->operation, "vram_queue_destroy");
-    assert_int_equal(vram_queue_mark(rig.queue, &late), VRAM_ERR_STALE);
+    assert_int_equal(vram_queue_mark(rig->queue, &late), VRAM_ERR_STALE);
     assert_int_equal(vram_point_poll(point), VRAM_ERR_NOT_READY);
     assert_ok(vram_point_wait(point, 30 * SECOND));
     hook.signal_answer = VRAM_OK;
-    rig_end_clean(&rig);
 }
 
-static void a_captured_adoption_goes_on(void **state) {
+TEST(a_captured_adoption_goes_on, "sim:memory=1G") {
     int native;
     vram_queue *queue;
     vram_point point;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_queue_adopt(rig.device, &native, &queue));
-    hook_set(rig.device);
+    assert_ok(vram_queue_adopt(rig->device, &native, &queue));
+    hook_set(rig->device);
     hook.signal_answer = VRAM_ERR_CAPTURE;
     assert_int_equal(vram_queue_end(queue), VRAM_ERR_CAPTURE);
     assert_int_equal(vram_error_get()->status, VRAM_ERR_CAPTURE);
     hook.signal_answer = VRAM_OK;
     assert_ok(vram_queue_mark(queue, &point));
     assert_ok(vram_queue_end(queue));
-    rig_end_clean(&rig);
 }
 
 /* -------------------------------------------------------------------------- points */
 
 /* A number that was taken for a mark which the driver refused is no point: no device waits for
    it. */
-static void a_refused_mark_is_no_point(void **state) {
+TEST(a_refused_mark_is_no_point, "sim:devices=2,memory=1G") {
     vram_point made, refused;
-    (void)state;
-    struct rig rig = rig_make("sim", "devices=2,memory=1G");
-    assert_ok(vram_queue_mark(rig.queue, &made));
-    fault(&rig, VRAM_SIM_SIGNAL, 1, false, 9999);
-    assert_int_equal(vram_queue_mark(rig.queue, &refused), VRAM_ERR_BACKEND);
-    refused = (vram_point){rig.queue, made.value + 1};
-    assert_int_equal(vram_queue_after(rig.other_queue, refused), VRAM_ERR_INVALID);
+    assert_ok(vram_queue_mark(rig->queue, &made));
+    fault(rig, VRAM_SIM_SIGNAL, 1, false, 9999);
+    assert_int_equal(vram_queue_mark(rig->queue, &refused), VRAM_ERR_BACKEND);
+    refused = (vram_point){rig->queue, made.value + 1};
+    assert_int_equal(vram_queue_after(rig->other_queue, refused), VRAM_ERR_INVALID);
     assert_int_equal(vram_point_wait(refused, 0), VRAM_ERR_INVALID);
-    expect_protocol(&rig);
-    rig_end_clean(&rig);
+    expect_protocol(rig);
 }
 
 /* Memory of the program is in use until the wait says that it is not: a refused marker is no reason
    to say so. */
-static void a_wait_needs_no_mark(void **state) {
+TEST(a_wait_needs_no_mark) {
     static char from[MIB], to[MIB];
     vram_addr addr;
-    (void)state;
     struct rig rig = rig_make("sim", "memory=1G,real=on,lag=100");
     assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
     assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, MIB));
@@ -249,68 +237,59 @@ static void a_wait_needs_no_mark(void **state) {
 
 /* Nor is a driver that did not answer when it was asked. One that never answers is believed in the
    end. */
-static void a_wait_asks_again(void **state) {
+TEST(a_wait_asks_again, "sim:memory=1G,real=on,lag=100") {
     vram_addr addr;
     vram_point point;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G,real=on,lag=100");
-    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_device_alloc(rig->device, MIB, VRAM_MEMORY_DEVICE, &addr));
     for (int signals = 0; signals < 2; signals++) {
-        assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, MIB));
-        assert_int_equal(vram_queue_poll(rig.queue), VRAM_ERR_NOT_READY);
-        fault(&rig, signals ? VRAM_SIM_POLL : VRAM_SIM_ANY, signals ? 1 : 2, false, 9999);
-        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        assert_ok(vram_queue_fill(rig->queue, addr, 7, 1, MIB));
+        assert_int_equal(vram_queue_poll(rig->queue), VRAM_ERR_NOT_READY);
+        fault(rig, signals ? VRAM_SIM_POLL : VRAM_SIM_ANY, signals ? 1 : 2, false, 9999);
+        assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
         expect_no_record();
-        assert_ok(vram_queue_poll(rig.queue));
+        assert_ok(vram_queue_poll(rig->queue));
     }
-    assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, MIB));
-    assert_ok(vram_queue_mark(rig.queue, &point));
-    fault(&rig, VRAM_SIM_POLL, 1, true, 9999);
+    assert_ok(vram_queue_fill(rig->queue, addr, 7, 1, MIB));
+    assert_ok(vram_queue_mark(rig->queue, &point));
+    fault(rig, VRAM_SIM_POLL, 1, true, 9999);
     assert_int_equal(vram_point_wait(point, 0), VRAM_ERR_BACKEND);
     assert_int_equal(vram_error_get()->native_code, 9999);
     uint64_t before = vr_os_now();
     assert_int_equal(vram_point_wait(point, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_BACKEND);
     assert_true(vr_os_now() - before < 30 * SECOND);
     assert_int_equal(vram_error_get()->native_code, 9999);
-    assert_ok(vram_sim_fault_set(rig.context, NULL));
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_device_free(rig.device, addr));
-    rig_end_clean(&rig);
+    assert_ok(vram_sim_fault_set(rig->context, NULL));
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_device_free(rig->device, addr));
 }
 
 /* Once the device is known to be lost every look says so. */
-static void points_of_a_lost_device_say_so(void **state) {
+TEST(points_of_a_lost_device_say_so, "sim:devices=2,memory=1G,lag=100") {
     vram_point point;
-    (void)state;
-    struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=100");
-    assert_ok(vram_queue_mark(rig.queue, &point));
-    fault(&rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST);
-    assert_int_equal(vram_queue_poll(rig.queue), VRAM_ERR_DEVICE_LOST);
+    assert_ok(vram_queue_mark(rig->queue, &point));
+    fault(rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST);
+    assert_int_equal(vram_queue_poll(rig->queue), VRAM_ERR_DEVICE_LOST);
     for (int i = 0; i < 20; i++) {
         vram_error_clear();
         assert_int_equal(vram_point_poll(point), VRAM_ERR_DEVICE_LOST);
         assert_int_equal(vram_error_get()->status, VRAM_ERR_DEVICE_LOST);
     }
     /* A healthy device is not told to wait for what will never come. */
-    assert_int_equal(vram_queue_after(rig.other_queue, point), VRAM_ERR_DEVICE_LOST);
-    assert_ok(vram_queue_wait(rig.other_queue, VRAM_TIMEOUT_DEFAULT));
-    assert_int_equal(vram_device_peer_enable(rig.device, rig.other), VRAM_ERR_DEVICE_LOST);
-    rig_end_clean(&rig);
+    assert_int_equal(vram_queue_after(rig->other_queue, point), VRAM_ERR_DEVICE_LOST);
+    assert_ok(vram_queue_wait(rig->other_queue, VRAM_TIMEOUT_DEFAULT));
+    assert_int_equal(vram_device_peer_enable(rig->device, rig->other), VRAM_ERR_DEVICE_LOST);
 }
 
-static void a_lost_peer_is_not_copied_from(void **state) {
+TEST(a_lost_peer_is_not_copied_from, "sim:devices=2,memory=1G") {
     vram_addr to, from;
-    (void)state;
-    struct rig rig = rig_make("sim", "devices=2,memory=1G");
-    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &to));
-    assert_ok(vram_device_alloc(rig.other, MIB, VRAM_MEMORY_DEVICE, &from));
-    assert_ok(vram_device_peer_enable(rig.device, rig.other));
-    fault(&rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST);
-    assert_int_equal(vram_queue_poll(rig.other_queue), VRAM_ERR_DEVICE_LOST);
-    assert_int_equal(vram_queue_copy(rig.queue, to, from, MIB), VRAM_ERR_DEVICE_LOST);
-    assert_ok(vram_queue_fill(rig.queue, to, 1, 1, MIB)); /* the healthy one is still so */
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    rig_end_clean(&rig);
+    assert_ok(vram_device_alloc(rig->device, MIB, VRAM_MEMORY_DEVICE, &to));
+    assert_ok(vram_device_alloc(rig->other, MIB, VRAM_MEMORY_DEVICE, &from));
+    assert_ok(vram_device_peer_enable(rig->device, rig->other));
+    fault(rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST);
+    assert_int_equal(vram_queue_poll(rig->other_queue), VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(vram_queue_copy(rig->queue, to, from, MIB), VRAM_ERR_DEVICE_LOST);
+    assert_ok(vram_queue_fill(rig->queue, to, 1, 1, MIB)); /* the healthy one is still so */
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
 }
 
 /* A program may clean up right where the log tells it that a device is lost: inside a call on a
@@ -324,9 +303,8 @@ static void destroy_on_loss(void *user, vram_log_level level, const char *text) 
     }
 }
 
-static void a_loss_may_be_cleaned_up_from_the_log(void **state) {
+TEST(a_loss_may_be_cleaned_up_from_the_log) {
     vram_addr addr;
-    (void)state;
     assert_ok(vram_option_set("wait_timeout", "30s"));
     struct rig rig = rig_make("sim", "memory=1G");
     doomed = rig.context;
@@ -343,14 +321,13 @@ static void a_loss_may_be_cleaned_up_from_the_log(void **state) {
 /* ------------------------------------------------------------------ the error record */
 
 /* Success leaves the record alone, though drivers were missing, lost or refused meanwhile. */
-static void success_leaves_no_record(void **state) {
+TEST(success_leaves_no_record) {
     vram_context *context;
     vram_addr addr, base;
     vram_physical *physical;
     vram_memory_info info = {.size = sizeof info};
     int native;
     vram_queue *queue;
-    (void)state;
     assert_ok(vram_option_set("cuda_library", "/nowhere/libcuda.so"));
     vram_error_clear();
     assert_ok(vram_context_create(NULL, &context));
@@ -390,9 +367,8 @@ static void close_meanwhile(void *argument) {
     vram_device_close(argument);
 }
 
-static void the_record_is_of_the_call_that_failed(void **state) {
+TEST(the_record_is_of_the_call_that_failed) {
     vram_addr addr;
-    (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
     assert_ok(vram_option_set("wait_timeout", "10ms"));
     assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
@@ -433,9 +409,8 @@ static int play_child(void *argument) {
     return 0;
 }
 
-static void a_child_gets_its_parents_addresses(void **state) {
+TEST(a_child_gets_its_parents_addresses) {
     static const char *const backends[] = {"host", "sim"};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct rig rig = rig_make("sim", "memory=1G,real=on");
         vram_physical *handles[4];
@@ -484,29 +459,6 @@ static int play_late_driver(void *argument) {
     exit(2);
 }
 
-static void a_driver_started_later_is_watched_too(void **state) {
-    (void)state;
+TEST_FIRST(a_driver_started_later_is_watched_too) {
     assert_int_equal(in_child(play_late_driver, NULL), 0);
-}
-
-int main(int count, char **words) {
-    cmocka_set_test_filter(count > 1 ? words[1] : NULL);
-#define END(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-    const struct CMUnitTest tests[] = {
-        END(a_driver_started_later_is_watched_too), /* before this process starts any */
-        END(endless_work_keeps_its_memory),
-        END(a_deadline_is_for_all_queues_together),
-        END(a_captured_queue_is_kept_aside),
-        END(a_captured_adoption_goes_on),
-        END(a_refused_mark_is_no_point),
-        END(a_wait_needs_no_mark),
-        END(a_wait_asks_again),
-        END(points_of_a_lost_device_say_so),
-        END(a_lost_peer_is_not_copied_from),
-        END(a_loss_may_be_cleaned_up_from_the_log),
-        END(success_leaves_no_record),
-        END(the_record_is_of_the_call_that_failed),
-        END(a_child_gets_its_parents_addresses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

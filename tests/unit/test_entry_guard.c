@@ -6,21 +6,16 @@
 #include "base/clock.h"
 #include "base/entry_guard.h"
 #include "base/os/os.h"
+#include "rig/rig.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 enum { THREADS = 3, ROUNDS = 60 };
 
 #define SECOND UINT64_C(1000000000)
 
-static void a_closed_guard_lets_nobody_in(void **state) {
-    (void)state;
+TEST(a_closed_guard_lets_nobody_in) {
     struct vr_entry_guard guard = {0};
     assert_true(vr_entry_enter(&guard));
     assert_true(vr_entry_enter(&guard));
@@ -47,8 +42,7 @@ static void a_closed_guard_lets_nobody_in(void **state) {
     assert_int_equal(vr_entry_inside(&guard), 0);
 }
 
-static void the_wait_ends_at_its_deadline_or_when_it_is_stopped(void **state) {
-    (void)state;
+TEST(the_wait_ends_at_its_deadline_or_when_it_is_stopped) {
     struct vr_entry_guard guard = {0};
     vr_atomic_bool stop = false;
     assert_true(vr_entry_enter(&guard));
@@ -82,8 +76,7 @@ static void *use(void *argument) {
 
 /* The memory is plain, so that ThreadSanitizer and AddressSanitizer see a use beside or after the
    end. */
-static void the_end_comes_after_everybody_inside(void **state) {
-    (void)state;
+TEST(the_end_comes_after_everybody_inside) {
     for (uint32_t round = 0; round < ROUNDS; round++) {
         struct object object = {.memory = malloc(sizeof *object.memory)};
         pthread_t threads[THREADS];
@@ -104,13 +97,4 @@ static void the_end_comes_after_everybody_inside(void **state) {
         }
         assert_int_equal(vr_entry_inside(&object.guard), 0);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_closed_guard_lets_nobody_in),
-        cmocka_unit_test(the_wait_ends_at_its_deadline_or_when_it_is_stopped),
-        cmocka_unit_test(the_end_comes_after_everybody_inside),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread-local error record. */
 #include "base/error.h"
+#include "rig/rig.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 #include <wchar.h>
 
-#include <cmocka.h>
-
-static int fresh(void **state) {
-    (void)state;
+static int fresh(void) {
     vram_error_clear();
     return 0;
 }
@@ -24,16 +20,14 @@ static void assert_empty(const vram_error *error) {
     assert_string_equal(error->text, "");
 }
 
-static void starts_empty_and_clears(void **state) {
-    (void)state;
+TEST_IN(NULL, NULL, starts_empty_and_clears) {
     assert_empty(vram_error_get());
     assert_int_equal(vr_error_set(VRAM_ERR_IO, "os", "mmap", 12, "no"), VRAM_ERR_IO);
     vram_error_clear();
     assert_empty(vram_error_get());
 }
 
-static void keeps_all_it_is_told(void **state) {
-    (void)state;
+TEST(keeps_all_it_is_told) {
     vram_status status = vr_error_set(VRAM_ERR_LIMIT, "cuda", "cuMemHostAlloc", INT64_MIN,
                                       "out of %s, %d of %d", "pages", 3, 4);
     const vram_error *error = vram_error_get();
@@ -62,8 +56,7 @@ static vram_status helper(void) {
 }
 
 /* As a call from a callback of the program's is inside the call that made the callback. */
-static void failures_have_the_name_of_the_innermost_operation(void **state) {
-    (void)state;
+TEST(failures_have_the_name_of_the_innermost_operation) {
     const vram_error *error = vram_error_get();
     assert_string_equal(vr_operation(), "");
     {
@@ -80,15 +73,13 @@ static void failures_have_the_name_of_the_innermost_operation(void **state) {
     assert_string_equal(error->operation, "");
 }
 
-static void missing_names_become_empty(void **state) {
-    (void)state;
+TEST(missing_names_become_empty) {
     vr_error_set(VRAM_ERR_BACKEND, NULL, NULL, 1, "%s", "x");
     assert_string_equal(vram_error_get()->backend, "");
     assert_string_equal(vram_error_get()->operation, "");
 }
 
-static void is_one_line_of_utf8(void **state) {
-    (void)state;
+TEST(is_one_line_of_utf8) {
     vr_fail_in(VRAM_ERR_IO, "x", "a\nb\tc\x1b[31m\x7f %s", "caf\xC3\xA9 \xFF\xC3+");
     assert_string_equal(vram_error_get()->text, "a?b?c?[31m? caf\xC3\xA9 ??+");
     /* C1 control, line separator, overlong slash, surrogate half, beyond the last plane. */
@@ -98,8 +89,7 @@ static void is_one_line_of_utf8(void **state) {
 }
 
 /* At every alignment of a long run of 2, 3 and 4 byte characters against the end of the buffer. */
-static void truncation_keeps_characters_whole(void **state) {
-    (void)state;
+TEST(truncation_keeps_characters_whole) {
     const char *const characters[] = {"\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"};
     for (size_t c = 0; c < 3; c++) {
         size_t width = strlen(characters[c]);
@@ -118,24 +108,21 @@ static void truncation_keeps_characters_whole(void **state) {
     }
 }
 
-static void may_quote_itself(void **state) {
-    (void)state;
+TEST(may_quote_itself) {
     vr_fail_in(VRAM_ERR_IO, "inner", "the disk is full");
     vr_fail_in(VRAM_ERR_BACKEND, "outer", "%s: %s", vram_error_get()->operation,
                vram_error_get()->text);
     assert_string_equal(vram_error_get()->text, "inner: the disk is full");
 }
 
-static void survives_a_failing_printf(void **state) {
-    (void)state;
+TEST(survives_a_failing_printf) {
     const wchar_t unwritable[] = {(wchar_t)0x7FFFFFFF, 0};
     assert_int_equal(vr_fail_in(VRAM_ERR_IO, "x", "%ls", unwritable), VRAM_ERR_IO);
     assert_int_equal(vram_error_get()->status, VRAM_ERR_IO);
     assert_string_equal(vram_error_get()->text, "");
 }
 
-static void saves_and_restores(void **state) {
-    (void)state;
+TEST(saves_and_restores) {
     vram_error copy;
     vr_error_set(VRAM_ERR_DEVICE_LOST, "sim", "alloc", 6, "first");
     vr_error_save(&copy);
@@ -164,8 +151,7 @@ static void *visit(void *argument) {
     return NULL;
 }
 
-static void each_thread_has_its_own(void **state) {
-    (void)state;
+TEST(each_thread_has_its_own) {
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
     struct visitor visitors[THREADS] = {{0}};
@@ -183,8 +169,7 @@ static void each_thread_has_its_own(void **state) {
 }
 
 /* What libraries on top of this one do: fail by a record of their own, and put one back. */
-static void others_set_it(void **state) {
-    (void)state;
+TEST(others_set_it) {
     vram_error error = {VRAM_ERR_LIMIT, NULL, "other_call", -7, "one line\nof \x01 text"};
     vram_error before;
     assert_int_equal(vram_error_set(&error), VRAM_ERR_LIMIT);
@@ -209,19 +194,4 @@ static void others_set_it(void **state) {
     assert_int_equal(vram_error_get()->status, VRAM_OK);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(starts_empty_and_clears),
-        cmocka_unit_test_setup(keeps_all_it_is_told, fresh),
-        cmocka_unit_test_setup(failures_have_the_name_of_the_innermost_operation, fresh),
-        cmocka_unit_test_setup(missing_names_become_empty, fresh),
-        cmocka_unit_test_setup(is_one_line_of_utf8, fresh),
-        cmocka_unit_test_setup(truncation_keeps_characters_whole, fresh),
-        cmocka_unit_test_setup(may_quote_itself, fresh),
-        cmocka_unit_test_setup(survives_a_failing_printf, fresh),
-        cmocka_unit_test_setup(saves_and_restores, fresh),
-        cmocka_unit_test_setup(each_thread_has_its_own, fresh),
-        cmocka_unit_test_setup(others_set_it, fresh),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(fresh, NULL)

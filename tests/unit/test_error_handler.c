@@ -4,8 +4,7 @@
  * answers is done within bounds, and what it was told counts less as time passes.
  */
 #include "unit/ladder_world.h"
-
-#include "base/clock.h"
+#include "unit/test_time.h"
 
 struct handler {
     vram_error_answer answer;
@@ -48,15 +47,13 @@ static void handled_by(struct rig *rig, vram_pool *pool, struct handler *handler
 }
 
 /* Each failure once, with what is known of it, after its report was written. */
-static void each_error_is_told(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(each_error_is_told, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     struct handler handler;
-    handled_by(&rig, pool, &handler, VRAM_ERROR_FAIL);
-    vram_addr addr = take(pool, 40 * MIB, rig.queue);
+    handled_by(rig, pool, &handler, VRAM_ERROR_FAIL);
+    vram_addr addr = take(pool, 40 * MIB, rig->queue);
     assert_int_equal(handler.calls, 0);
-    refused(pool, 40 * MIB - 7, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    refused(pool, 40 * MIB - 7, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     assert_int_equal(handler.calls, 1);
     assert_int_equal(handler.last.size, sizeof(vram_error_event));
     assert_int_equal(handler.error.status, VRAM_ERR_DEVICE_MEMORY);
@@ -65,34 +62,31 @@ static void each_error_is_told(void **state) {
     assert_int_equal(handler.last.retries, 0);
     assert_int_equal(handler.last.total, 1);
     assert_ptr_equal(handler.last.pool, pool);
-    assert_ptr_equal(handler.last.device, rig.device);
-    assert_ptr_equal(handler.last.context, rig.context);
+    assert_ptr_equal(handler.last.device, rig->device);
+    assert_ptr_equal(handler.last.context, rig->context);
     vram_oom_report report = {.size = sizeof report};
     assert_ok(vram_oom_report_get(pool, &report));
     assert_int_equal(handler.report, report.number);
-    assert_int_equal(vram_pool_warm(pool, 40 * MIB, 1, rig.queue), VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(vram_pool_warm(pool, 40 * MIB, 1, rig->queue), VRAM_ERR_DEVICE_MEMORY);
     assert_int_equal(handler.calls, 2);
     vram_alloc_options cached = {.size = sizeof cached, .flags = VRAM_ALLOC_CACHED_ONLY};
-    assert_int_equal(vram_alloc_with(pool, 40 * MIB, rig.queue, &cached, &addr), VRAM_ERR_LIMIT);
-    assert_int_equal(vram_alloc(pool, UINT64_MAX, rig.queue, &addr), VRAM_ERR_OVERFLOW);
+    assert_int_equal(vram_alloc_with(pool, 40 * MIB, rig->queue, &cached, &addr), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_alloc(pool, UINT64_MAX, rig->queue, &addr), VRAM_ERR_OVERFLOW);
     assert_int_equal(handler.calls, 2);
-    assert_ok(vram_error_handler_set(rig.context, NULL, NULL));
-    refused(pool, 40 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    assert_ok(vram_error_handler_set(rig->context, NULL, NULL));
+    refused(pool, 40 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     assert_int_equal(handler.calls, 2);
-    rig_end_clean(&rig);
 }
 
 /* A handler that always says retry is heard so often and no more; nothing else is retried at
    all. */
-static void retries_are_bounded(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(retries_are_bounded, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     struct handler handler;
-    handled_by(&rig, pool, &handler, VRAM_ERROR_RETRY);
+    handled_by(rig, pool, &handler, VRAM_ERROR_RETRY);
     climb_by(pool, "none", 0);
-    fault(&rig, VRAM_SIM_CREATE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
-    refused(pool, MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    fault(rig, VRAM_SIM_CREATE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    refused(pool, MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     assert_int_equal(stats_of(pool).driver_creates, 1 + VRAM_ERROR_RETRIES_MAX);
     assert_int_equal(handler.calls, 1 + VRAM_ERROR_RETRIES_MAX);
     assert_int_equal(handler.last.retries, VRAM_ERROR_RETRIES_MAX);
@@ -102,42 +96,36 @@ static void retries_are_bounded(void **state) {
                                                 (vram_error_answer)77};
     for (int i = 0; i < 3; i++) {
         uint64_t creates = stats_of(pool).driver_creates;
-        handled_by(&rig, pool, &handler, answers[i]);
-        fault(&rig, VRAM_SIM_CREATE, 1, true, 99);
-        refused(pool, MIB, rig.queue, VRAM_ERR_BACKEND);
+        handled_by(rig, pool, &handler, answers[i]);
+        fault(rig, VRAM_SIM_CREATE, 1, true, 99);
+        refused(pool, MIB, rig->queue, VRAM_ERR_BACKEND);
         assert_int_equal(handler.calls, 1);
         assert_int_equal(handler.error.native_code, 99);
         assert_int_equal(stats_of(pool).driver_creates, creates + 1);
         assert_int_equal(stats_of(pool).fallbacks, 0);
     }
-    assert_ok(vram_sim_fault_set(rig.context, NULL));
-    rig_end_clean(&rig);
+    assert_ok(vram_sim_fault_set(rig->context, NULL));
 }
 
-static void a_retry_helps_when_something_was_freed(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(a_retry_helps_when_something_was_freed, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     struct handler handler;
-    handled_by(&rig, pool, &handler, VRAM_ERROR_RETRY);
+    handled_by(rig, pool, &handler, VRAM_ERROR_RETRY);
     handler.gives = take(pool, 40 * MIB, NULL);
     vram_error_clear();
     (void)take(pool, 40 * MIB, NULL);
     assert_int_equal(handler.calls, 1);
     expect_no_record();
     assert_int_equal(stats_of(pool).refusals, 0);
-    rig_end_clean(&rig);
 }
 
 /* What the program decides for one request needs no leave of the pool's. */
-static void fall_back_for_one_request(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(fall_back_for_one_request, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     vram_block_info info = {.size = sizeof info};
     struct handler handler;
     (void)take(pool, 40 * MIB, NULL);
-    handled_by(&rig, pool, &handler, VRAM_ERROR_FALL_BACK);
+    handled_by(rig, pool, &handler, VRAM_ERROR_FALL_BACK);
     vram_addr addr = take(pool, 40 * MIB, NULL);
     assert_ok(vram_block_info_get(addr, &info));
     assert_int_equal(info.kind, VRAM_MEMORY_MANAGED);
@@ -149,16 +137,13 @@ static void fall_back_for_one_request(void **state) {
     assert_int_equal(info.kind, VRAM_MEMORY_PINNED);
     assert_int_equal(vram_pool_warm(pool, 40 * MIB, 1, NULL), VRAM_ERR_DEVICE_MEMORY);
     assert_ok(vram_free(addr, NULL));
-    rig_end_clean(&rig);
 }
 
-static void handlers_that_misbehave(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(handlers_that_misbehave, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     struct handler handler;
     (void)take(pool, 40 * MIB, NULL);
-    handled_by(&rig, pool, &handler, VRAM_ERROR_FAIL);
+    handled_by(rig, pool, &handler, VRAM_ERROR_FAIL);
     handler.allocates = true; /* which fails, and nobody is told */
     refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     assert_int_equal(handler.inner, VRAM_ERR_DEVICE_MEMORY);
@@ -169,22 +154,9 @@ static void handlers_that_misbehave(void **state) {
     refused(pool, 40 * MIB, NULL, VRAM_ERR_STALE);
     assert_ok(handler.inner);
     assert_int_equal(handler.calls, 2);
-    rig_end_clean(&rig);
 }
 
 /* ---------------------------------------------------------------------------- time */
-
-static uint64_t told_time;
-
-static uint64_t read_time(void *user) {
-    (void)user;
-    return told_time;
-}
-
-static void no_sleep(void *user, uint64_t ns) {
-    (void)user;
-    told_time += ns;
-}
 
 static bool is_near(double value, double wanted) {
     return value > wanted - 0.001 && value < wanted + 0.001;
@@ -192,23 +164,20 @@ static bool is_near(double value, double wanted) {
 
 /* An error counts half after a half-life; errors of each status by themselves; totals do not
    decay. */
-static void counts_decay(void **state) {
-    (void)state;
-    struct vr_clock_source source = {.now = read_time, .sleep = no_sleep};
+TEST(counts_decay) {
     assert_ok(vram_option_set("error_half_life", "10s"));
     assert_ok(vram_option_set("oom_wait", "0ns"));
     struct rig rig = rig_make("sim", SIM);
     vram_pool *pool = pool_on(rig.device, "main", 0);
     struct handler handler;
     handled_by(&rig, pool, &handler, VRAM_ERROR_FAIL);
-    told_time = 1000 * SECOND;
-    vr_clock_set(&source);
+    test_time_begin(1000 * SECOND, 0);
     static const struct {
         uint64_t passed;
         double recent;
     } turns[] = {{0, 1}, {0, 2}, {10, 2}, {10, 2}, {5, 2.5}, {20, 1.625}, {3600, 1}};
     for (unsigned i = 0; i < sizeof turns / sizeof turns[0]; i++) {
-        told_time += turns[i].passed * SECOND;
+        test_time_ns += turns[i].passed * SECOND;
         refused(pool, 65 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
         assert_int_equal(handler.last.total, i + 1);
         if (!is_near(handler.last.recent, turns[i].recent)) {
@@ -218,25 +187,23 @@ static void counts_decay(void **state) {
     fault(&rig, VRAM_SIM_CREATE, 1, false, 99);
     refused(pool, MIB, NULL, VRAM_ERR_BACKEND);
     assert_int_equal(handler.last.total, 1);
-    vr_clock_set(NULL);
+    test_time_end();
     rig_end_clean(&rig);
 }
 
 /* Quotas refuse like all else: the handler is told, may have it tried again, and other memory is no
    way past them. */
-static void quotas_are_told(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(quotas_are_told, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     vram_alloc_options tagged = {.size = sizeof tagged, .tag = "a/b"};
     struct handler handler;
     vram_addr first = 0, addr = 0;
-    assert_ok(vram_tag_quota_set(rig.device, "a", 0, 10 * MIB));
+    assert_ok(vram_tag_quota_set(rig->device, "a", 0, 10 * MIB));
     assert_ok(vram_alloc_with(pool, 8 * MIB, NULL, &tagged, &first));
     static const vram_error_answer answers[] = {VRAM_ERROR_FAIL, VRAM_ERROR_FALL_BACK,
                                                 VRAM_ERROR_RETRY};
     for (int i = 0; i < 3; i++) {
-        handled_by(&rig, pool, &handler, answers[i]);
+        handled_by(rig, pool, &handler, answers[i]);
         assert_int_equal(vram_alloc_with(pool, 4 * MIB, NULL, &tagged, &addr), VRAM_ERR_LIMIT);
         assert_int_equal(vram_error_get()->status, VRAM_ERR_LIMIT);
         assert_int_equal(handler.calls,
@@ -244,29 +211,14 @@ static void quotas_are_told(void **state) {
         assert_true(handler.report > 0);
         assert_int_equal(stats_of(pool).quota_refusals, i + 1);
     }
-    handled_by(&rig, pool, &handler, VRAM_ERROR_RETRY);
+    handled_by(rig, pool, &handler, VRAM_ERROR_RETRY);
     handler.gives = first;
     vram_error_clear();
     assert_ok(vram_alloc_with(pool, 4 * MIB, NULL, &tagged, &addr));
     expect_no_record();
     assert_int_equal(stats_of(pool).quota_refusals, 3);
-    handled_by(&rig, pool, &handler, VRAM_ERROR_RETRY);
+    handled_by(rig, pool, &handler, VRAM_ERROR_RETRY);
     handler.destroys = true;
     assert_int_equal(vram_alloc_with(pool, 8 * MIB, NULL, &tagged, &addr), VRAM_ERR_STALE);
     assert_int_equal(handler.calls, 1);
-    rig_end_clean(&rig);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-        TEST(each_error_is_told),
-        TEST(retries_are_bounded),
-        TEST(a_retry_helps_when_something_was_freed),
-        TEST(fall_back_for_one_request),
-        TEST(handlers_that_misbehave),
-        TEST(counts_decay),
-        TEST(quotas_are_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

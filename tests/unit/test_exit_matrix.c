@@ -130,7 +130,7 @@ static uint64_t journal_bytes(void) {
 
 static void run_combination(enum end end, enum state state, enum order order) {
     char words[3][12];
-    char *const arguments[] = {"exit_matrix", words[0], words[1], words[2], trace_path, NULL};
+    char *const arguments[] = {"test_exit_matrix", words[0], words[1], words[2], trace_path, NULL};
     pid_t child;
     snprintf(words[0], sizeof words[0], "%d", end);
     snprintf(words[1], sizeof words[1], "%d", state);
@@ -151,8 +151,7 @@ static void run_combination(enum end end, enum state state, enum order order) {
 }
 
 /* 6 ends, 5 states, 3 orders. */
-static void every_end_in_every_state(void **state) {
-    (void)state;
+TEST(every_end_in_every_state) {
     for (int end = 0; end < ENDS; end++) {
         for (int at = 0; at < STATES; at++) {
             for (int order = 0; order < ORDERS; order++) {
@@ -162,23 +161,22 @@ static void every_end_in_every_state(void **state) {
     }
 }
 
-static int begin(void **state) {
+static int begin(void) {
     int file = mkstemp(journal);
-    return trace_world_begin(state) || file < 0 || close(file) != 0 ||
+    return trace_world_begin() || file < 0 || close(file) != 0 ||
            setenv("FAKE_CUDA_JOURNAL", journal, 1) != 0 ||
            setenv("FAKE_CUDA_DELAY", "200", 1) != 0 ||
            setenv("VRAM_CUDA_LIBRARY", FAKE_CUDA_PATH, 1) != 0;
 }
 
-static int end(void **state) {
-    return unlink(journal) | trace_world_end(state);
+static int end(void) {
+    return unlink(journal) | trace_world_end();
 }
 
-int main(int count, char **words) {
-    if (count == 5) {
-        return process_main((enum end)atoi(words[1]), (enum state)atoi(words[2]),
-                            (enum order)atoi(words[3]), words[4]);
-    }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_end_in_every_state)};
-    return cmocka_run_group_tests_name("exit_matrix", tests, begin, end);
+static int play(int count, char **words) {
+    return count != 5 ? 2
+                      : process_main((enum end)atoi(words[1]), (enum state)atoi(words[2]),
+                                     (enum order)atoi(words[3]), words[4]);
 }
+CHILD(play)
+WHOLE_FILE(begin, end)

@@ -10,8 +10,6 @@
 #include "vram/extension.h"
 #include "vram/vram.h"
 
-#include "core/pool/pool_calls.h"
-
 static void exit_begins(void *argument) {
     (void)argument;
     vr_os_exit_begins();
@@ -35,11 +33,9 @@ static vram_async async_pending(struct rig *rig) {
     return async;
 }
 
-static void waits_stop(void **state) {
+TEST(waits_stop, "sim:memory=64M,lag=1000") {
     size_t index = 77;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M,lag=1000");
-    vram_async async = async_pending(&rig);
+    vram_async async = async_pending(rig);
     hook.meanwhile = exit_begins;
     assert_int_equal(vram_async_wait(&async, 60 * SECOND), VRAM_ERR_SHUTDOWN);
     exit_ends();
@@ -49,24 +45,21 @@ static void waits_stop(void **state) {
     exit_ends();
     hook.poll_answer = VRAM_OK;
     assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
-    rig_end_clean(&rig);
 }
 
 /* What ends something does nothing; the rest is refused. */
-static void calls_are_refused(void **state) {
+TEST(calls_are_refused, "sim:memory=64M") {
     vram_async async, other;
     vram_async_work *work;
     vram_physical *physical;
     vram_addr range, block;
     vram_point point;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_pool *pool = pool_of(&rig, 0);
+    vram_pool *pool = pool_of(rig, 0);
     assert_ok(vram_alloc(pool, 100, NULL, &block));
-    assert_ok(vram_physical_create(rig.device, 2 * MIB, &physical));
-    assert_ok(vram_range_create(rig.device, 2 * MIB, &range));
-    assert_ok(vram_async_begin(rig.device, "work", 0, &async, &work));
-    assert_ok(vram_queue_mark(rig.queue, &point));
+    assert_ok(vram_physical_create(rig->device, 2 * MIB, &physical));
+    assert_ok(vram_range_create(rig->device, 2 * MIB, &range));
+    assert_ok(vram_async_begin(rig->device, "work", 0, &async, &work));
+    assert_ok(vram_queue_mark(rig->queue, &point));
     other = async;
     vr_os_exit_begins();
     assert_int_equal(vram_async_of_point(point, NULL, &other), VRAM_ERR_SHUTDOWN);
@@ -74,8 +67,7 @@ static void calls_are_refused(void **state) {
     assert_int_equal(vram_async_finish(work, VRAM_OK), VRAM_ERR_SHUTDOWN);
     assert_ok(vram_async_end(&other));
     assert_ok(vram_physical_destroy(physical));
-    assert_ok(vram_range_destroy(rig.device, range));
-    assert_ok(vr_pool_free_after_queue(pool, block, rig.queue));
+    assert_ok(vram_range_destroy(rig->device, range));
     exit_ends();
     assert_int_equal(stats_of(pool).live_blocks, 1);
     assert_int_equal(vram_async_poll(&async), VRAM_ERR_NOT_READY);
@@ -84,30 +76,27 @@ static void calls_are_refused(void **state) {
     assert_ok(vram_async_end(&async));
     assert_int_equal(vram_physical_bytes(physical), 2 * MIB);
     assert_ok(vram_physical_destroy(physical));
-    assert_ok(vram_range_destroy(rig.device, range));
+    assert_ok(vram_range_destroy(rig->device, range));
     assert_ok(vram_free(block, NULL));
-    rig_end_clean(&rig);
 }
 
 /* The memory and the queue of an object whose last reference is dropped while the process exits
    stay with the device. */
-static void last_references_call_no_driver(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
+TEST(last_references_call_no_driver, "sim:memory=64M") {
     vram_readback_options frames = {.size = sizeof frames, .bytes = 4096};
     vram_feed_options blocks = {.size = sizeof blocks, .bytes = 4096};
     vram_readback *readback;
     vram_feed *feed;
     vram_stream_set *set;
-    assert_ok(vram_readback_create(rig.device, &frames, &readback));
-    assert_ok(vram_feed_create(rig.device, &blocks, &feed));
-    assert_ok(vram_stream_set_create(rig.device, NULL, &set));
+    assert_ok(vram_readback_create(rig->device, &frames, &readback));
+    assert_ok(vram_feed_create(rig->device, &blocks, &feed));
+    assert_ok(vram_stream_set_create(rig->device, NULL, &set));
     void *held[] = {vr_handle_pin(VR_KIND_READBACK, readback), vr_handle_pin(VR_KIND_FEED, feed),
                     vr_handle_pin(VR_KIND_STREAM_SET, set)};
     (void)vram_readback_destroy(readback);
     (void)vram_feed_destroy(feed);
     (void)vram_stream_set_destroy(set);
-    uint64_t before = sim_state(&rig).calls, live = sim_state(&rig).live_bytes;
+    uint64_t before = sim_state(rig).calls, live = sim_state(rig).live_bytes;
     assert_true(live > 0);
     vr_os_exit_begins();
     for (int i = 0; i < 3; i++) {
@@ -115,41 +104,26 @@ static void last_references_call_no_driver(void **state) {
         vr_leave(held[i]);
     }
     exit_ends();
-    assert_int_equal(sim_state(&rig).calls, before);
-    assert_int_equal(sim_state(&rig).live_bytes, live);
-    rig_end_clean(&rig);
+    assert_int_equal(sim_state(rig).calls, before);
+    assert_int_equal(sim_state(rig).live_bytes, live);
 }
 
 /* A feed that is destroyed stops waiting for its transfers when the process exits. */
-static void settling_stops(void **state) {
+TEST(settling_stops, "sim:memory=64M,lag=1000") {
     vram_feed_block block;
     vram_async async;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M,lag=1000");
-    vram_addr addr = memory_of(rig.device, 4096);
+    vram_addr addr = memory_of(rig->device, 4096);
     vram_feed *feed;
-    assert_ok(vram_feed_create(rig.device, NULL, &feed));
+    assert_ok(vram_feed_create(rig->device, NULL, &feed));
     assert_ok(vram_feed_begin(feed, 4096, VRAM_TIMEOUT_DEFAULT, &block));
     memset(block.data, 1, 4096);
-    assert_ok(vram_feed_submit(feed, rig.queue, addr, block.number, 4096, &async));
-    hook_set(rig.device);
+    assert_ok(vram_feed_submit(feed, rig->queue, addr, block.number, 4096, &async));
+    hook_set(rig->device);
     hook.poll_answer = VRAM_ERR_NOT_READY;
     hook.meanwhile = exit_begins;
     assert_int_not_equal(vram_feed_destroy(feed), VRAM_OK);
     exit_ends();
     hook.poll_answer = VRAM_OK;
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
     vram_async_end(&async);
-    rig_end_clean(&rig);
-}
-
-int main(void) {
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-    const struct CMUnitTest tests[] = {
-        HERE(waits_stop),
-        HERE(calls_are_refused),
-        HERE(last_references_call_no_driver),
-        HERE(settling_stops),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

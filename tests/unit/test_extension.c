@@ -4,8 +4,6 @@
  * others submit, async handles of their own, checks of memory, and host memory that goes with the
  * device.
  */
-#include "base/lock.h"
-#include "base/memory.h"
 #include "unit/mem_world.h"
 #include "vram/extension.h"
 
@@ -30,31 +28,27 @@ static uint64_t held_by(vram_device *device) {
     return info.held_bytes;
 }
 
-static void memory_stays_for_the_attachment(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_of(&rig, 0);
+TEST(memory_stays_for_the_attachment, "sim:" SIM) {
+    vram_pool *pool = pool_of(rig, 0);
     struct told told = {0};
     vram_attachment *attachment;
     vram_device *device;
     vram_addr addr;
     assert_ok(vram_pool_attach(pool, on_end, &told, &device, &attachment));
-    assert_ptr_equal(device, rig.device);
-    assert_ok(vram_alloc(pool, 4096, rig.queue, &addr));
+    assert_ptr_equal(device, rig->device);
+    assert_ok(vram_alloc(pool, 4096, rig->queue, &addr));
     assert_ok(vram_pool_destroy(pool));
     assert_int_equal(told.times, 1);
-    assert_true(held_by(rig.device) > 0);
+    assert_true(held_by(rig->device) > 0);
     assert_int_equal(vram_pool_attach(pool, NULL, NULL, NULL, &attachment), VRAM_ERR_STALE);
     assert_ok(vram_attachment_end(attachment));
-    assert_int_equal(held_by(rig.device), 0);
+    assert_int_equal(held_by(rig->device), 0);
     assert_int_equal(vram_attachment_end(attachment), VRAM_ERR_STALE);
     assert_int_equal(told.times, 1);
-    rig_end_clean(&rig);
 }
 
 /* What has let go before is not told; what lets go when it is told may end itself. */
-static void who_is_told(void **state) {
-    (void)state;
+TEST(who_is_told) {
     struct rig rig = rig_make("sim", SIM);
     vram_pool *pool = pool_of(&rig, 0);
     struct told early = {0}, late = {0};
@@ -68,8 +62,7 @@ static void who_is_told(void **state) {
     assert_int_equal(vr_mem_live_blocks(), 0);
 }
 
-static void waits_for_queues(void **state) {
-    (void)state;
+TEST(waits_for_queues) {
     struct rig rig = rig_make("sim", SIM ",lag=50,seed=3");
     struct rig other = rig_make("sim", SIM);
     vram_pool *pool = pool_of(&rig, 0);
@@ -95,8 +88,7 @@ static void waits_for_queues(void **state) {
 }
 
 /* A lost device runs nothing any more, and says so. */
-static void a_lost_device(void **state) {
-    (void)state;
+TEST(a_lost_device) {
     struct rig rig = rig_make("sim", SIM ",lose=100");
     vram_pool *pool = pool_of(&rig, 0);
     vram_attachment *attachment;
@@ -127,30 +119,25 @@ static vram_status refuse(void *user, void *native) {
     return vram_error_set(&error);
 }
 
-static void others_submit(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    assert_ok(vram_queue_submit(rig.queue, submit_fill, &rig));
-    assert_int_equal(vram_queue_submit(rig.queue, refuse, NULL), VRAM_ERR_BACKEND);
+TEST(others_submit, "sim:" SIM) {
+    assert_ok(vram_queue_submit(rig->queue, submit_fill, rig));
+    assert_int_equal(vram_queue_submit(rig->queue, refuse, NULL), VRAM_ERR_BACKEND);
     assert_string_equal(vram_error_get()->operation, "otherCall");
-    assert_int_equal(vram_queue_submit(rig.queue, NULL, NULL), VRAM_ERR_INVALID);
-    vram_queue_destroy(rig.queue);
-    assert_int_equal(vram_queue_submit(rig.queue, submit_fill, &rig), VRAM_ERR_STALE);
-    rig_end_clean(&rig);
+    assert_int_equal(vram_queue_submit(rig->queue, NULL, NULL), VRAM_ERR_INVALID);
+    vram_queue_destroy(rig->queue);
+    assert_int_equal(vram_queue_submit(rig->queue, submit_fill, rig), VRAM_ERR_STALE);
 }
 
 static void note_status(void *user, vram_status status) {
     *(vram_status *)user = status;
 }
 
-static void work_of_others(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
+TEST(work_of_others, "sim:" SIM) {
     vram_status called = VRAM_ERR_NOT_READY;
     vram_async_work *work, *failing;
     vram_async async, failed;
     vram_error error;
-    assert_ok(vram_async_begin(rig.device, "other_start", 7, &async, &work));
+    assert_ok(vram_async_begin(rig->device, "other_start", 7, &async, &work));
     assert_int_equal(vram_async_poll(&async), VRAM_ERR_NOT_READY);
     assert_ok(vram_async_then(&async, note_status, &called));
     assert_ok(vram_async_finish(work, VRAM_OK));
@@ -162,7 +149,7 @@ static void work_of_others(void **state) {
     assert_int_equal(vram_async_finish(work, VRAM_OK), VRAM_ERR_STALE);
     assert_int_equal(vram_async_finish(NULL, VRAM_OK), VRAM_ERR_INVALID);
 
-    assert_ok(vram_async_begin(rig.device, "other_start", 7, &failed, &failing));
+    assert_ok(vram_async_begin(rig->device, "other_start", 7, &failed, &failing));
     assert_ok(vram_async_finish(failing, refuse(NULL, NULL)));
     assert_int_equal(vram_async_wait(&failed, 0), VRAM_ERR_BACKEND);
     assert_ok(vram_async_error_get(&failed, &error));
@@ -174,46 +161,41 @@ static void work_of_others(void **state) {
     /* Whoever gave up is called back all the same. */
     called = VRAM_ERR_NOT_READY;
     vram_async given_up;
-    assert_ok(vram_async_begin(rig.device, "other_start", 7, &given_up, &work));
+    assert_ok(vram_async_begin(rig->device, "other_start", 7, &given_up, &work));
     assert_ok(vram_async_then(&given_up, note_status, &called));
     vram_async_end(&given_up);
     assert_ok(vram_async_finish(work, VRAM_OK));
     assert_int_equal(called, VRAM_OK);
 
-    assert_int_equal(vram_async_begin(rig.device, NULL, 0, &async, &work), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_begin(rig.device, "x", 0, NULL, &work), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_begin(rig.device, "x", 0, &async, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_async_begin(rig->device, NULL, 0, &async, &work), VRAM_ERR_INVALID);
+    assert_int_equal(vram_async_begin(rig->device, "x", 0, NULL, &work), VRAM_ERR_INVALID);
+    assert_int_equal(vram_async_begin(rig->device, "x", 0, &async, NULL), VRAM_ERR_INVALID);
     vram_async_end(&async);
     vram_async_end(&failed);
-    rig_end_clean(&rig);
 }
 
-static void memory_that_kernels_can_use(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_of(&rig, 0);
+TEST(memory_that_kernels_can_use, "sim:" SIM) {
+    vram_pool *pool = pool_of(rig, 0);
     vram_addr addr;
-    assert_ok(vram_alloc(pool, 4096, rig.queue, &addr));
-    assert_ok(vram_memory_check(rig.device, addr, 4096));
-    assert_int_equal(vram_memory_check(rig.device, addr, 1 << 20), VRAM_ERR_INVALID);
+    assert_ok(vram_alloc(pool, 4096, rig->queue, &addr));
+    assert_ok(vram_memory_check(rig->device, addr, 4096));
+    assert_int_equal(vram_memory_check(rig->device, addr, 1 << 20), VRAM_ERR_INVALID);
     assert_string_equal(vram_error_get()->operation, "vram_memory_check");
-    assert_int_equal(vram_memory_check(rig.device, 0, 1), VRAM_ERR_INVALID);
+    assert_int_equal(vram_memory_check(rig->device, 0, 1), VRAM_ERR_INVALID);
     assert_int_equal(vram_memory_check(NULL, addr, 1), VRAM_ERR_INVALID);
-    assert_ok(vram_free(addr, rig.queue));
+    assert_ok(vram_free(addr, rig->queue));
 
     vram_addr pinned;
-    assert_ok(vram_device_alloc(rig.device, 4096, VRAM_MEMORY_PINNED, &pinned));
+    assert_ok(vram_device_alloc(rig->device, 4096, VRAM_MEMORY_PINNED, &pinned));
     vram_error_clear();
     assert_true(vram_memory_is_known((const void *)(uintptr_t)(pinned + 100)));
-    assert_false(vram_memory_is_known(&rig));
+    assert_false(vram_memory_is_known(rig));
     assert_false(vram_memory_is_known(NULL));
     assert_string_equal(vram_error_get()->text, "");
-    assert_ok(vram_device_free(rig.device, pinned));
-    rig_end_clean(&rig);
+    assert_ok(vram_device_free(rig->device, pinned));
 }
 
-static void memory_goes_with_the_device(void **state) {
-    (void)state;
+TEST(memory_goes_with_the_device) {
     struct rig rig = rig_make("sim", SIM);
     void *memory = vram_host_alloc(1, 1 << 20), *kept = vram_host_alloc(1, 64);
     vram_device *device = rig.device;
@@ -228,42 +210,4 @@ static void memory_goes_with_the_device(void **state) {
     assert_int_equal(vr_mem_live_blocks(), 0);
 }
 
-/* All of it, with every allocation failing in turn. */
-static vram_status use_all(struct rig *rig, vram_pool *pool) {
-    vram_attachment *attachment;
-    vram_async_work *work;
-    vram_async async;
-    vram_status status = vram_pool_attach(pool, NULL, NULL, NULL, &attachment);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    status = vram_async_begin(rig->device, "use_all", 0, &async, &work);
-    if (status == VRAM_OK) {
-        status = vram_async_finish(work, VRAM_OK);
-        vram_async_end(&async);
-    }
-    assert_ok(vram_attachment_end(attachment));
-    return status;
-}
-
-static void every_failure_leaves_nothing(void **state) {
-    (void)state;
-    for (uint64_t nth = 1; fail_one_call(use_all, SIM, 0, 0, false, nth); nth++) {
-        assert_true(nth < 2000);
-    }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(memory_stays_for_the_attachment, start),
-        cmocka_unit_test_setup(who_is_told, start),
-        cmocka_unit_test_setup(waits_for_queues, start),
-        cmocka_unit_test_setup(a_lost_device, start),
-        cmocka_unit_test_setup(others_submit, start),
-        cmocka_unit_test_setup(work_of_others, start),
-        cmocka_unit_test_setup(memory_that_kernels_can_use, start),
-        cmocka_unit_test_setup(memory_goes_with_the_device, start),
-        cmocka_unit_test_setup(every_failure_leaves_nothing, start),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(start, NULL)

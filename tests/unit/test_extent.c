@@ -29,9 +29,8 @@ static vram_pool *pool_of(struct rig *rig, uint32_t flags, const vram_provider *
 
 /* The zone in front of a block is part of what it holds, and not of what lies behind its
    address. */
-static void red_zones_end_with_their_block(void **state) {
+TEST(red_zones_end_with_their_block) {
     static const uint64_t alignments[] = {0, 512, 4096, 64 * KIB};
-    (void)state;
     for (int i = 0; i < 4; i++) {
         vram_alloc_options options = {.size = sizeof options, .alignment = alignments[i]};
         struct rig rig = rig_make("sim", "memory=1G,real=on");
@@ -76,34 +75,31 @@ static vram_status arena_free(void *user, vram_addr addr, uint64_t bytes) {
 
 /* Memory that a program has from the device and passes on to a pool of its own is still the
    program's: it saves all of it at once, blocks or not. */
-static void who_provides_memory_may_copy_all_of_it(void **state) {
+TEST(who_provides_memory_may_copy_all_of_it, "sim:memory=1G,real=on") {
     static char host[ARENA];
-    struct rig rig = rig_make("sim", "memory=1G,real=on");
     vram_provider provider = {.size = sizeof provider, .alloc = arena_alloc, .free = arena_free};
-    vram_pool *pool = pool_of(&rig, 0, &provider);
+    vram_pool *pool = pool_of(rig, 0, &provider);
     vram_addr addr, lowest = UINT64_MAX;
-    (void)state;
     arena.used = 0;
-    assert_ok(vram_device_alloc(rig.device, ARENA, VRAM_MEMORY_DEVICE, &arena.base));
+    assert_ok(vram_device_alloc(rig->device, ARENA, VRAM_MEMORY_DEVICE, &arena.base));
     for (int i = 0; i < 8; i++) {
-        assert_ok(vram_alloc(pool, 100 * KIB, rig.queue, &addr));
+        assert_ok(vram_alloc(pool, 100 * KIB, rig->queue, &addr));
         lowest = addr < lowest ? addr : lowest;
     }
     assert_int_equal(lowest, arena.base); /* a block begins where the memory does */
-    assert_ok(vram_queue_download(rig.queue, host, arena.base, ARENA));
-    assert_ok(vram_queue_upload(rig.queue, arena.base, host, ARENA));
-    assert_ok(fill(&rig, arena.base, ARENA));
-    assert_ok(vram_transfer_download(rig.queue, host, arena.base, ARENA, NULL, NULL));
+    assert_ok(vram_queue_download(rig->queue, host, arena.base, ARENA));
+    assert_ok(vram_queue_upload(rig->queue, arena.base, host, ARENA));
+    assert_ok(fill(rig, arena.base, ARENA));
+    assert_ok(vram_transfer_download(rig->queue, host, arena.base, ARENA, NULL, NULL));
     vram_wrap wrap = {
         .size = sizeof wrap, .kind = VRAM_WRAP_ADDRESS, .address = arena.base, .bytes = ARENA};
     vram_buffer *buffer;
-    assert_ok(vram_buffer_wrap(pool, &wrap, rig.queue, NULL, &buffer));
+    assert_ok(vram_buffer_wrap(pool, &wrap, rig->queue, NULL, &buffer));
     assert_ok(vram_buffer_destroy(buffer));
-    assert_int_equal(fill(&rig, arena.base, ARENA + 1), VRAM_ERR_INVALID);
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_int_equal(fill(rig, arena.base, ARENA + 1), VRAM_ERR_INVALID);
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
     assert_ok(vram_pool_destroy(pool));
-    assert_ok(vram_device_free(rig.device, arena.base));
-    rig_end_clean(&rig);
+    assert_ok(vram_device_free(rig->device, arena.base));
 }
 
 /* ------------------------------------------------------------------ blocks that change */
@@ -132,8 +128,7 @@ static void *copy_on(void *argument) {
 
 /* Blocks beside it come and go, too, so that it grows into memory that is there and into new
    memory. */
-static void copies_go_on_while_a_block_is_resized(void **state) {
-    (void)state;
+TEST(copies_go_on_while_a_block_is_resized) {
     for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags += VRAM_POOL_SEGMENTS) {
         struct rig rig = rig_make("sim", "memory=1G");
         struct change change = {.rig = &rig, .pool = pool_of(&rig, flags, NULL)};
@@ -167,12 +162,11 @@ static void copies_go_on_while_a_block_is_resized(void **state) {
 
 /* Threads without a state of their own, caches that are drained, tables that grow: a live block has
    its size. */
-static void copies_go_on_while_the_pool_is_busy(void **state) {
+TEST(copies_go_on_while_the_pool_is_busy) {
     struct rig rig = rig_make("sim", "memory=1G");
     struct change change = {.rig = &rig, .pool = pool_of(&rig, 0, NULL)};
     vram_addr addrs[64] = {0};
     pthread_t threads[2];
-    (void)state;
     assert_ok(vram_alloc(change.pool, KEPT, NULL, &change.addr));
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, copy_on, &change), 0);
@@ -195,11 +189,10 @@ static void copies_go_on_while_the_pool_is_busy(void **state) {
 
 /* Freed and had again at the same place, larger and smaller: no answer but these two, and no
    harm. */
-static void blocks_may_go_while_they_are_copied(void **state) {
+TEST(blocks_may_go_while_they_are_copied) {
     struct rig rig = rig_make("sim", "memory=1G");
     struct change change = {.rig = &rig, .pool = pool_of(&rig, 0, NULL)};
     pthread_t thread;
-    (void)state;
     assert_ok(vram_alloc(change.pool, KEPT, rig.queue, &change.addr));
     assert_int_equal(pthread_create(&thread, NULL, copy_on, &change), 0);
     for (int i = 0; i < 400 || atomic_load(&change.rounds) < 200; i++) {
@@ -224,9 +217,8 @@ static void blocks_may_go_while_they_are_copied(void **state) {
 /* ------------------------------------------------------------------------ buffers */
 
 /* A buffer has what it says, and its parts are copied as they are. */
-static void buffers_grow_and_are_copied_whole(void **state) {
+TEST(buffers_grow_and_are_copied_whole) {
     static char host[3 << 20];
-    (void)state;
     for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags += VRAM_POOL_SEGMENTS) {
         struct rig rig = rig_make("sim", "memory=1G,real=on");
         vram_pool *pool = pool_of(&rig, flags, NULL);
@@ -259,60 +251,38 @@ static void buffers_grow_and_are_copied_whole(void **state) {
 }
 
 /* Asleep it is nobody's to copy, awake it ends where it did. */
-static void sleep_changes_no_end(void **state) {
-    struct rig rig = rig_make("sim", "memory=1G,real=on");
+TEST(sleep_changes_no_end, "sim:memory=1G,real=on") {
     vram_sleep_options options = {.size = sizeof options, .contents = VRAM_SLEEP_HOST};
-    vram_pool *pool = pool_of(&rig, 0, NULL);
+    vram_pool *pool = pool_of(rig, 0, NULL);
     vram_addr addr, other;
-    (void)state;
-    assert_ok(vram_alloc(pool, 300 * KIB, rig.queue, &addr));
-    assert_ok(vram_alloc(pool, 300 * KIB, rig.queue, &other));
+    assert_ok(vram_alloc(pool, 300 * KIB, rig->queue, &addr));
+    assert_ok(vram_alloc(pool, 300 * KIB, rig->queue, &other));
     assert_ok(vram_pool_sleep(pool, &options));
-    assert_int_equal(fill(&rig, addr, 300 * KIB), VRAM_ERR_INVALID);
+    assert_int_equal(fill(rig, addr, 300 * KIB), VRAM_ERR_INVALID);
     assert_ok(vram_pool_wake(pool, NULL));
-    assert_ok(fill(&rig, addr, 300 * KIB));
-    assert_ok(fill(&rig, other, 300 * KIB));
-    assert_int_equal(fill(&rig, addr, 300 * KIB + 1), VRAM_ERR_INVALID);
-    rig_end_clean(&rig);
+    assert_ok(fill(rig, addr, 300 * KIB));
+    assert_ok(fill(rig, other, 300 * KIB));
+    assert_int_equal(fill(rig, addr, 300 * KIB + 1), VRAM_ERR_INVALID);
 }
 
 /* Of another device's block the same, and of page-locked blocks. */
-static void peers_and_pinned_blocks_have_ends(void **state) {
-    struct rig rig = rig_make("sim", "memory=1G,devices=2,real=on");
+TEST(peers_and_pinned_blocks_have_ends, "sim:memory=1G,devices=2,real=on") {
     vram_pool_options options = {.size = sizeof options};
-    vram_pool *here = pool_of(&rig, 0, NULL), *there, *pinned;
+    vram_pool *here = pool_of(rig, 0, NULL), *there, *pinned;
     vram_addr a, b, c, d;
-    (void)state;
-    assert_ok(vram_pool_create(rig.other, &options, &there));
+    assert_ok(vram_pool_create(rig->other, &options, &there));
     options.kind = VRAM_MEMORY_PINNED;
-    assert_ok(vram_pool_create(rig.device, &options, &pinned));
-    assert_ok(vram_device_peer_enable(rig.device, rig.other));
-    assert_ok(vram_alloc(here, 300 * KIB, rig.queue, &a));
-    assert_ok(vram_alloc(there, 100 * KIB, rig.other_queue, &b));
-    assert_ok(vram_alloc(there, 100 * KIB, rig.other_queue, &c));
-    assert_ok(vram_alloc(pinned, 100 * KIB, rig.queue, &d));
-    assert_ok(vram_queue_copy(rig.queue, a, b, 100 * KIB));
-    assert_int_equal(vram_queue_copy(rig.queue, a, b, 100 * KIB + 1), VRAM_ERR_INVALID);
+    assert_ok(vram_pool_create(rig->device, &options, &pinned));
+    assert_ok(vram_device_peer_enable(rig->device, rig->other));
+    assert_ok(vram_alloc(here, 300 * KIB, rig->queue, &a));
+    assert_ok(vram_alloc(there, 100 * KIB, rig->other_queue, &b));
+    assert_ok(vram_alloc(there, 100 * KIB, rig->other_queue, &c));
+    assert_ok(vram_alloc(pinned, 100 * KIB, rig->queue, &d));
+    assert_ok(vram_queue_copy(rig->queue, a, b, 100 * KIB));
+    assert_int_equal(vram_queue_copy(rig->queue, a, b, 100 * KIB + 1), VRAM_ERR_INVALID);
     vram_copy copy = {.to = a, .from = d, .bytes = 100 * KIB};
-    assert_ok(vram_transfer_batch(rig.queue, &copy, 1, NULL, NULL));
+    assert_ok(vram_transfer_batch(rig->queue, &copy, 1, NULL, NULL));
     copy.bytes++;
-    assert_int_equal(vram_transfer_batch(rig.queue, &copy, 1, NULL, NULL), VRAM_ERR_INVALID);
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    rig_end_clean(&rig);
-}
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(red_zones_end_with_their_block),
-        HERE(who_provides_memory_may_copy_all_of_it),
-        HERE(copies_go_on_while_a_block_is_resized),
-        HERE(copies_go_on_while_the_pool_is_busy),
-        HERE(blocks_may_go_while_they_are_copied),
-        HERE(buffers_grow_and_are_copied_whole),
-        HERE(sleep_changes_no_end),
-        HERE(peers_and_pinned_blocks_have_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_int_equal(vram_transfer_batch(rig->queue, &copy, 1, NULL, NULL), VRAM_ERR_INVALID);
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
 }

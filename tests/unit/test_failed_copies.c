@@ -29,8 +29,7 @@ static const vram_transfer_options sync_options = {.size = sizeof sync_options,
                                                    .strategy = VRAM_TRANSFER_SYNC};
 
 /* No page-locked memory can be had: the driver writes the program's own. */
-static void a_download_that_failed_writes_nothing(void **state) {
-    (void)state;
+TEST(a_download_that_failed_writes_nothing) {
     for (int bytes = SMALL; bytes <= BYTES; bytes += BYTES - SMALL) {
         vram_addr addr;
         struct rig rig = rig_make("sim", "memory=64M,lag=60");
@@ -54,41 +53,34 @@ static void a_download_that_failed_writes_nothing(void **state) {
     }
 }
 
-static void an_upload_leaves_no_copy_behind(void **state) {
-    (void)state;
+TEST(an_upload_leaves_no_copy_behind, "sim:memory=64M,lag=60") {
     vram_addr addr;
-    struct rig rig = rig_make("sim", "memory=64M,lag=60");
-    assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &addr));
-    ender_set(rig.device, rig.queue, AFTER_COPY);
-    vram_status status = vram_transfer_upload(rig.queue, addr, source, BYTES, &sync_options, NULL);
+    assert_ok(vram_device_alloc(rig->device, BYTES, VRAM_MEMORY_DEVICE, &addr));
+    ender_set(rig->device, rig->queue, AFTER_COPY);
+    vram_status status = vram_transfer_upload(rig->queue, addr, source, BYTES, &sync_options, NULL);
     assert_true(status == VRAM_OK || status == VRAM_ERR_STALE);
-    assert_ok(vram_device_free(rig.device, addr)); /* the driver sees whether work uses it */
-    expect_protocol(&rig);
+    assert_ok(vram_device_free(rig->device, addr)); /* the driver sees whether work uses it */
+    expect_protocol(rig);
     ender_join();
-    rig_end_clean(&rig);
 }
 
-static void a_list_leaves_no_memory_behind(void **state) {
-    (void)state;
+TEST(a_list_leaves_no_memory_behind, "sim:memory=64M,lag=60") {
     vram_addr addr;
     vram_copy copies[8];
-    struct rig rig = rig_make("sim", "memory=64M,lag=60");
-    assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_device_alloc(rig->device, BYTES, VRAM_MEMORY_DEVICE, &addr));
     for (unsigned i = 0; i < 8;
          i++) { /* adjacent targets, separate sources: the copies are gathered */
         copies[i] = (vram_copy){
             .to = addr + i * 256, .from_host = source + i * (uint64_t)1024, .bytes = 256};
     }
-    ender_set(rig.device, rig.queue, AFTER_COPY);
-    vram_status status = vram_transfer_batch(rig.queue, copies, 8, NULL, NULL);
+    ender_set(rig->device, rig->queue, AFTER_COPY);
+    vram_status status = vram_transfer_batch(rig->queue, copies, 8, NULL, NULL);
     assert_true(status == VRAM_OK || status == VRAM_ERR_STALE);
     ender_join();
-    assert_int_equal(own_blocks(rig.device), 0);
-    rig_end_clean(&rig);
+    assert_int_equal(own_blocks(rig->device), 0);
 }
 
-static void a_bridge_leaves_no_memory_behind(void **state) {
-    (void)state;
+TEST(a_bridge_leaves_no_memory_behind) {
     for (int both = 0; both < 2; both++) {
         vram_addr to, from;
         struct rig rig = rig_make("sim", "memory=64M,lag=60,devices=2");
@@ -106,8 +98,7 @@ static void a_bridge_leaves_no_memory_behind(void **state) {
 
 /* The read does not end, and the write fails: the block is kept, though the queue of the write is
    idle. */
-static void a_bridge_keeps_what_is_written(void **state) {
-    (void)state;
+TEST(a_bridge_keeps_what_is_written) {
     vram_addr to, from;
     assert_ok(vram_option_set("wait_timeout", "50ms"));
     struct rig rig = rig_make("sim", "memory=64M,lag=60,devices=2");
@@ -124,10 +115,9 @@ static void a_bridge_keeps_what_is_written(void **state) {
 }
 
 /* Between backends the host waits for each step, and a step that fails is told of. */
-static void a_step_between_backends_fails(void **state) {
+TEST(a_step_between_backends_fails) {
     static const vram_sim_call calls[] = {VRAM_SIM_UPLOAD, VRAM_SIM_DOWNLOAD};
     vram_device_info info = {.size = sizeof info};
-    (void)state;
     for (int out = 0; out < 2; out++) {
         vram_addr addrs[2]; /* on the host, on the simulated device */
         struct rig rig = rig_make("host,sim", "memory=64M,real=on");
@@ -152,8 +142,7 @@ static void a_step_between_backends_fails(void **state) {
 
 /* --------------------------------------------------------------- feeds, readbacks */
 
-static void a_block_arrives_or_does_not(void **state) {
-    (void)state;
+TEST(a_block_arrives_or_does_not) {
     for (int mode = VRAM_FEED_STAGED; mode <= VRAM_FEED_DIRECT; mode++) {
         vram_addr addr;
         vram_feed *feed;
@@ -177,8 +166,7 @@ static void a_block_arrives_or_does_not(void **state) {
     }
 }
 
-static void a_frame_that_failed_reads_nothing(void **state) {
-    (void)state;
+TEST(a_frame_that_failed_reads_nothing) {
     for (int mode = VRAM_READBACK_SNAPSHOT; mode <= VRAM_READBACK_HOLD; mode++) {
         vram_addr addr;
         vram_readback *readback;
@@ -197,16 +185,4 @@ static void a_frame_that_failed_reads_nothing(void **state) {
         vram_readback_destroy(readback);
         rig_end_clean(&rig);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(a_download_that_failed_writes_nothing), TEST(an_upload_leaves_no_copy_behind),
-        TEST(a_list_leaves_no_memory_behind),        TEST(a_bridge_leaves_no_memory_behind),
-        TEST(a_bridge_keeps_what_is_written),        TEST(a_step_between_backends_fails),
-        TEST(a_block_arrives_or_does_not),           TEST(a_frame_that_failed_reads_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

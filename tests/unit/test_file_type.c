@@ -4,16 +4,11 @@
  * against sums by hand.
  */
 #include "model/file_type.h"
+#include "rig/rig.h"
 #include "vram/vram.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "unit/model_maker.h"
 
@@ -35,8 +30,7 @@ static vram_status read_as(const char *name, const char *type) {
 /* Bits of a weight of Llama 3.1 8B, as tools/quantize/README.md of llama.cpp (b11549) has them. Our
    norms are not in f32, which is 0.0005 bits. Its files of type IQ4 were made without an importance
    matrix: then the last matrix of the feed-forward block is q5_K in the first four layers. */
-static void bits_of_llama_8b(void **state) {
-    (void)state;
+TEST(bits_of_llama_8b) {
     static const struct {
         const char *type;
         double bits;
@@ -66,8 +60,7 @@ static void bits_of_llama_8b(void **state) {
 
 /* GB of the files of huggingface.co/bartowski/Meta-Llama-3.1-70B-Instruct-GGUF, as its page lists
    them, with a vocabulary of about 8 MB. In this size llama.cpp stores values with more bits. */
-static void sizes_of_llama_70b(void **state) {
-    (void)state;
+TEST(sizes_of_llama_70b) {
     static const struct {
         const char *type;
         double gb;
@@ -92,8 +85,7 @@ static void sizes_of_llama_70b(void **state) {
 /* GB of the files of huggingface.co/bartowski/Mixtral-8x22B-v0.1-GGUF, as its page lists them.
    Those of type IQ4 were made without an importance matrix and are left out. llama.cpp has rules
    for models with 8 experts. */
-static void sizes_of_mixtral(void **state) {
-    (void)state;
+TEST(sizes_of_mixtral) {
     static const char config[] =
         "{\"model_type\":\"mixtral\",\"hidden_size\":6144,\"intermediate_size\":16384,"
         "\"num_hidden_layers\":56,\"num_attention_heads\":48,\"num_key_value_heads\":8,"
@@ -123,8 +115,7 @@ static void sizes_of_mixtral(void **state) {
 
 /* Phi-3: 3072 wide, 32 heads of keys; GGUF files have queries, keys and values in one matrix, which
    counts as the values. */
-static void one_matrix_for_attention(void **state) {
-    (void)state;
+TEST(one_matrix_for_attention) {
     const uint64_t fused = UINT64_C(3072) * 3 * 3072 / 256, down = UINT64_C(3072) * 8192 / 256;
     assert_int_equal(read_as("phi3_mini", "Q4_K_M"), VRAM_OK);
     assert_int_equal(model.layers[0].weight_bytes - model.layers[4].weight_bytes,
@@ -132,8 +123,7 @@ static void one_matrix_for_attention(void **state) {
 }
 
 /* Every mix keeps the parts consistent, and more bits never need less. */
-static void every_mix_adds_up(void **state) {
-    (void)state;
+TEST(every_mix_adds_up) {
     static const char *const types[] = {"IQ1_S",  "IQ1_M",  "IQ2_XXS", "IQ2_XS", "IQ2_S",
                                         "IQ2_M",  "Q2_K_S", "IQ3_XXS", "IQ3_XS", "IQ3_S",
                                         "IQ3_M",  "Q3_K_M", "Q3_K_L",  "IQ4_XS", "Q4_K_S",
@@ -160,8 +150,7 @@ static void every_mix_adds_up(void **state) {
 
 /* Llama 3 8B: 4096 wide, 14336 in the feed-forward block, 32 layers, 128256 tokens. q4_K has 144
    bytes for 256 numbers, q6_K 210. */
-static void the_mix_q4_k_m(void **state) {
-    (void)state;
+TEST(the_mix_q4_k_m) {
     const uint64_t down = UINT64_C(4096) * 14336 / 256, values = UINT64_C(4096) * 1024 / 256;
     assert_int_equal(read_as("llama3_8b", "Q4_K_M"), VRAM_OK);
     assert_string_equal(model.weight_type, "Q4_K_M");
@@ -182,8 +171,7 @@ static void the_mix_q4_k_m(void **state) {
     assert_int_equal(model.input_bytes, model.vocabulary * 2560 / 256 * 210);
 }
 
-static void experts_as_mxfp4(void **state) {
-    (void)state;
+TEST(experts_as_mxfp4) {
     assert_int_equal(read_as("qwen3_30b_a3b", "MXFP4_MOE"), VRAM_OK);
     assert_int_equal(model.layers[0].expert_bytes, UINT64_C(128) * 3 * 2048 * 768 / 32 * 17);
     /* The router stays in f32, the rest is q8_0. */
@@ -192,8 +180,7 @@ static void experts_as_mxfp4(void **state) {
                     UINT64_C(2048) * (4096 + 512 + 512 + 4096) / 32 * 34 + 2048 * 128 * 4 + 8192);
 }
 
-static void a_wrong_name_gets_the_list(void **state) {
-    (void)state;
+TEST(a_wrong_name_gets_the_list) {
     static const char *const listed[] = {"Q4_K_M", "Q2_K", "IQ4_NL", "MXFP4_MOE", "TQ1_0"};
     assert_null(vr_file_type_find("Q4_K_X"));
     assert_null(vr_file_type_find("Q4_K_"));
@@ -204,14 +191,4 @@ static void a_wrong_name_gets_the_list(void **state) {
     for (size_t i = 0; i < sizeof listed / sizeof listed[0]; i++) {
         assert_non_null(strstr(vram_error_get()->text, listed[i]));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bits_of_llama_8b),  cmocka_unit_test(sizes_of_llama_70b),
-        cmocka_unit_test(sizes_of_mixtral),  cmocka_unit_test(one_matrix_for_attention),
-        cmocka_unit_test(every_mix_adds_up), cmocka_unit_test(the_mix_q4_k_m),
-        cmocka_unit_test(experts_as_mxfp4),  cmocka_unit_test(a_wrong_name_gets_the_list),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

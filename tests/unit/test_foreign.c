@@ -35,8 +35,7 @@ static uint64_t reserved_on(vram_device *device) {
 }
 
 /* A record that does not count is there to be asked for, and nothing else. */
-static void recorded_and_taken_back(void **state) {
-    (void)state;
+TEST(recorded_and_taken_back) {
     struct rig rig = rig_make("sim", "memory=1G,devices=2");
     char name[] = "work\nspace";
     vram_foreign_options options = {.size = sizeof options, .tag = "lib/blas", .name = name};
@@ -104,9 +103,7 @@ static struct listing listing_of(vram_live_query query) {
 }
 
 /* A record says what it is, and no buffer and no block has its number. */
-static void says_what_it_is(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
+TEST(says_what_it_is, "sim:memory=1G") {
     vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_ON};
     vram_pool_options options = {.size = sizeof options, .limits = &limits};
     vram_foreign_options scores = {.size = sizeof scores,
@@ -119,15 +116,15 @@ static void says_what_it_is(void **state) {
     vram_pool *pool;
     vram_buffer *buffer;
     vram_addr addr;
-    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    assert_ok(vram_pool_create(rig->device, &options, &pool));
     for (int i = 0; i < 2; i++) {
-        assert_ok(vram_foreign_track(rig.device, MIB, &scores, &seen[count++]));
-        assert_ok(vram_buffer_create(pool, 1000, rig.queue, NULL, &buffer));
+        assert_ok(vram_foreign_track(rig->device, MIB, &scores, &seen[count++]));
+        assert_ok(vram_buffer_create(pool, 1000, rig->queue, NULL, &buffer));
         assert_ok(vram_buffer_info_get(buffer, &made));
         seen[count++] = made.id;
     }
-    assert_ok(vram_alloc(pool, 1000, rig.queue, &addr));
-    struct listing all = listing_of((vram_live_query){.device = rig.device});
+    assert_ok(vram_alloc(pool, 1000, rig->queue, &addr));
+    struct listing all = listing_of((vram_live_query){.device = rig->device});
     for (unsigned i = 0; i < all.count; i++) {
         if (!all.blocks[i].foreign) {
             seen[count++] = all.blocks[i].id; /* of the two buffers' memory, and of the block */
@@ -142,16 +139,15 @@ static void says_what_it_is(void **state) {
             assert_int_not_equal(seen[i], seen[k]);
         }
     }
-    assert_ok(vram_foreign_info_get(rig.device, seen[0], &info));
+    assert_ok(vram_foreign_info_get(rig->device, seen[0], &info));
     assert_int_equal(info.kind, VRAM_MEMORY_HOST);
     assert_int_equal(info.elements, 256 * 1024);
     scores.flags = VRAM_FOREIGN_COUNTS; /* in what budget? */
-    assert_int_equal(vram_foreign_track(rig.device, MIB, &scores, &id), VRAM_ERR_INVALID);
+    assert_int_equal(vram_foreign_track(rig->device, MIB, &scores, &id), VRAM_ERR_INVALID);
     scores.kind = VRAM_MEMORY_MANAGED;
-    assert_ok(vram_foreign_track(rig.device, MIB, &scores, &id));
+    assert_ok(vram_foreign_track(rig->device, MIB, &scores, &id));
     scores.kind = (vram_memory_kind)4;
-    assert_int_equal(vram_foreign_track(rig.device, MIB, &scores, &id), VRAM_ERR_INVALID);
-    rig_end_clean(&rig);
+    assert_int_equal(vram_foreign_track(rig->device, MIB, &scores, &id), VRAM_ERR_INVALID);
 }
 
 static bool find_group(void *user, const vram_live_group *group) {
@@ -163,9 +159,7 @@ static bool find_group(void *user, const vram_live_group *group) {
 }
 
 /* Queries for live blocks of a device or a context show the records among the blocks, marked. */
-static void is_live_in_queries(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=4G,devices=2");
+TEST(is_live_in_queries, "sim:memory=4G,devices=2") {
     vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_ON};
     vram_pool_options options = {.size = sizeof options, .limits = &limits, .name = "mine"};
     vram_alloc_options tagged = {.size = sizeof tagged, .tag = "lib/workspace"};
@@ -174,12 +168,12 @@ static void is_live_in_queries(void **state) {
     vram_pool *pool;
     vram_addr addr;
     uint64_t id, there;
-    assert_ok(vram_pool_create(rig.device, &options, &pool));
-    assert_ok(vram_alloc_with(pool, MIB, rig.queue, &tagged, &addr));
-    assert_ok(vram_foreign_track(rig.device, 5 * MIB, &named, &id));
-    assert_ok(vram_foreign_track(rig.other, 3 * MIB, NULL, &there));
+    assert_ok(vram_pool_create(rig->device, &options, &pool));
+    assert_ok(vram_alloc_with(pool, MIB, rig->queue, &tagged, &addr));
+    assert_ok(vram_foreign_track(rig->device, 5 * MIB, &named, &id));
+    assert_ok(vram_foreign_track(rig->other, 3 * MIB, NULL, &there));
 
-    struct listing mine = listing_of((vram_live_query){.device = rig.device});
+    struct listing mine = listing_of((vram_live_query){.device = rig->device});
     assert_int_equal(mine.count, 2);
     assert_false(mine.blocks[0].foreign);
     assert_true(mine.blocks[1].foreign);
@@ -188,20 +182,20 @@ static void is_live_in_queries(void **state) {
     assert_string_equal(mine.blocks[1].name, "gemm workspace");
     assert_string_equal(mine.blocks[1].tag, "lib/workspace");
     assert_null(mine.blocks[1].pool);
-    assert_ptr_equal(mine.blocks[1].device, rig.device);
+    assert_ptr_equal(mine.blocks[1].device, rig->device);
     struct listing all =
-        listing_of((vram_live_query){.context = rig.context, .order = VRAM_LIVE_LARGEST});
+        listing_of((vram_live_query){.context = rig->context, .order = VRAM_LIVE_LARGEST});
     assert_int_equal(all.count, 3);
     assert_int_equal(all.blocks[0].id, id);
     assert_int_equal(all.blocks[1].id, there);
-    assert_ptr_equal(all.blocks[1].device, rig.other);
+    assert_ptr_equal(all.blocks[1].device, rig->other);
     assert_int_equal(all.blocks[2].addr, addr);
-    assert_int_equal(listing_of((vram_live_query){.device = rig.device, .tag = "lib"}).count, 2);
-    assert_int_equal(listing_of((vram_live_query){.device = rig.device, .tag = ""}).count, 0);
-    assert_int_equal(listing_of((vram_live_query){.device = rig.device, .most = 1}).count, 1);
+    assert_int_equal(listing_of((vram_live_query){.device = rig->device, .tag = "lib"}).count, 2);
+    assert_int_equal(listing_of((vram_live_query){.device = rig->device, .tag = ""}).count, 0);
+    assert_int_equal(listing_of((vram_live_query){.device = rig->device, .most = 1}).count, 1);
     assert_int_equal(listing_of((vram_live_query){.pool = pool}).count, 1);
 
-    vram_live_query query = {.size = sizeof query, .context = rig.context};
+    vram_live_query query = {.size = sizeof query, .context = rig->context};
     vram_live_stats stats = {.size = sizeof stats};
     vram_live_group group = {.size = 0};
     assert_ok(vram_live_stats_get(&query, &stats));
@@ -212,59 +206,52 @@ static void is_live_in_queries(void **state) {
     assert_int_equal(group.live_bytes, MIB);
     assert_int_equal(group.foreign_blocks, 1);
     assert_int_equal(group.foreign_bytes, 5 * MIB);
-    assert_ok(vram_foreign_untrack(rig.device, id));
-    assert_int_equal(listing_of((vram_live_query){.device = rig.device}).count, 1);
-    rig_end_clean(&rig);
+    assert_ok(vram_foreign_untrack(rig->device, id));
+    assert_int_equal(listing_of((vram_live_query){.device = rig->device}).count, 1);
 }
 
 /* What counts is what else the program holds: a pool may hold that much less. */
-static void counts_in_budgets(void **state) {
+TEST(counts_in_budgets, "sim:memory=1G") {
     vram_limits limits = {
         .size = sizeof limits, .hard_bytes = 64 * MIB, .fraction = 1, .min_free_bytes = 1};
     vram_foreign_options count = counting(NULL);
     uint64_t id, large;
     vram_addr addr;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, 0);
-    assert_ok(vram_device_limits_set(rig.device, &limits));
+    vram_pool *pool = pool_of(rig, 0);
+    assert_ok(vram_device_limits_set(rig->device, &limits));
     assert_int_equal(stats_of(pool).budget_bytes.value, 64 * MIB);
-    assert_ok(vram_foreign_track(rig.device, 40 * MIB, &count, &id));
-    assert_int_equal(totals_of(rig.device).counted_bytes, 40 * MIB);
-    assert_int_equal(reserved_on(rig.device), 40 * MIB);
+    assert_ok(vram_foreign_track(rig->device, 40 * MIB, &count, &id));
+    assert_int_equal(totals_of(rig->device).counted_bytes, 40 * MIB);
+    assert_int_equal(reserved_on(rig->device), 40 * MIB);
     assert_int_equal(stats_of(pool).budget_bytes.value, 24 * MIB);
-    assert_int_equal(vram_alloc(pool, 32 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);
-    assert_ok(vram_alloc(pool, 16 * MIB, rig.queue, &addr));
+    assert_int_equal(vram_alloc(pool, 32 * MIB, rig->queue, &addr), VRAM_ERR_LIMIT);
+    assert_ok(vram_alloc(pool, 16 * MIB, rig->queue, &addr));
     /* Recorded first, it can be refused before anybody allocates it. */
-    assert_int_equal(vram_foreign_track(rig.device, 24 * MIB, &count, &large), VRAM_ERR_LIMIT);
-    assert_int_equal(totals_of(rig.device).count, 1);
-    assert_ok(vram_free(addr, rig.queue));
-    assert_ok(vram_foreign_untrack(rig.device, id));
-    assert_ok(vram_alloc(pool, 60 * MIB, rig.queue, &addr));
+    assert_int_equal(vram_foreign_track(rig->device, 24 * MIB, &count, &large), VRAM_ERR_LIMIT);
+    assert_int_equal(totals_of(rig->device).count, 1);
+    assert_ok(vram_free(addr, rig->queue));
+    assert_ok(vram_foreign_untrack(rig->device, id));
+    assert_ok(vram_alloc(pool, 60 * MIB, rig->queue, &addr));
     vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_device_stats_get(rig.device, &stats));
+    assert_ok(vram_device_stats_get(rig->device, &stats));
     assert_true(stats.peak_reserved_bytes >= 56 * MIB);
-    assert_ok(vram_free(addr, rig.queue));
+    assert_ok(vram_free(addr, rig->queue));
     assert_ok(vram_pool_destroy(pool));
-    assert_int_equal(reserved_on(rig.device), 0);
-    rig_end_clean(&rig);
+    assert_int_equal(reserved_on(rig->device), 0);
 }
 
 /* The same by the fraction of the device's memory. */
-static void counts_in_the_fraction(void **state) {
+TEST(counts_in_the_fraction, "sim:memory=256M") {
     vram_limits limits = {.size = sizeof limits, .fraction = 0.5, .min_free_bytes = 1};
     vram_foreign_options count = counting("lib");
     uint64_t id;
     vram_addr addr;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=256M");
-    vram_pool *pool = pool_of(&rig, 0);
-    assert_ok(vram_device_limits_set(rig.device, &limits));
-    assert_ok(vram_foreign_track(rig.device, 100 * MIB, &count, &id));
-    assert_int_equal(vram_alloc(pool, 30 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);
-    assert_ok(vram_foreign_untrack(rig.device, id));
-    assert_ok(vram_alloc(pool, 30 * MIB, rig.queue, &addr));
-    rig_end_clean(&rig);
+    vram_pool *pool = pool_of(rig, 0);
+    assert_ok(vram_device_limits_set(rig->device, &limits));
+    assert_ok(vram_foreign_track(rig->device, 100 * MIB, &count, &id));
+    assert_int_equal(vram_alloc(pool, 30 * MIB, rig->queue, &addr), VRAM_ERR_LIMIT);
+    assert_ok(vram_foreign_untrack(rig->device, id));
+    assert_ok(vram_alloc(pool, 30 * MIB, rig->queue, &addr));
 }
 
 static uint32_t told;
@@ -274,31 +261,28 @@ static void on_crossed(void *user, const vram_tag_event *event) {
     told++;
 }
 
-static void counts_for_its_tag(void **state) {
+TEST(counts_for_its_tag, "sim:memory=1G") {
     vram_foreign_options blas = counting("lib/blas"), fft = counting("lib/fft");
     uint64_t a, b, c = 77;
-    (void)state;
     told = 0;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_tag_quota_set(rig.device, "lib", 5000, 10000));
-    assert_ok(vram_tag_handler_set(rig.device, on_crossed, rig.device));
-    assert_ok(vram_foreign_track(rig.device, 3000, &blas, &a));
+    assert_ok(vram_tag_quota_set(rig->device, "lib", 5000, 10000));
+    assert_ok(vram_tag_handler_set(rig->device, on_crossed, rig->device));
+    assert_ok(vram_foreign_track(rig->device, 3000, &blas, &a));
     assert_int_equal(told, 0);
-    assert_ok(vram_foreign_track(rig.device, 4000, &fft, &b));
+    assert_ok(vram_foreign_track(rig->device, 4000, &fft, &b));
     assert_int_equal(told, 1);
-    assert_int_equal(tag_of(rig.device, "lib").used_bytes, 7000);
-    assert_int_equal(tag_of(rig.device, "lib").crossings, 1);
-    assert_int_equal(tag_of(rig.device, "lib/fft").own_bytes, 4000);
-    assert_int_equal(vram_foreign_track(rig.device, 3001, &fft, &c), VRAM_ERR_LIMIT);
+    assert_int_equal(tag_of(rig->device, "lib").used_bytes, 7000);
+    assert_int_equal(tag_of(rig->device, "lib").crossings, 1);
+    assert_int_equal(tag_of(rig->device, "lib/fft").own_bytes, 4000);
+    assert_int_equal(vram_foreign_track(rig->device, 3001, &fft, &c), VRAM_ERR_LIMIT);
     assert_non_null(strstr(vram_error_get()->text, "lib"));
     assert_int_equal(c, 77);
-    assert_int_equal(reserved_on(rig.device), 7000); /* what was charged is given back */
-    assert_ok(vram_foreign_untrack(rig.device, a));
-    assert_ok(vram_foreign_untrack(rig.device, b));
-    assert_int_equal(tag_of(rig.device, "lib").used_bytes, 0);
-    assert_int_equal(tag_of(rig.device, "lib").peak_bytes, 7000);
-    assert_int_equal(tag_of(rig.device, "lib/fft").live_blocks, 0);
-    rig_end_clean(&rig);
+    assert_int_equal(reserved_on(rig->device), 7000); /* what was charged is given back */
+    assert_ok(vram_foreign_untrack(rig->device, a));
+    assert_ok(vram_foreign_untrack(rig->device, b));
+    assert_int_equal(tag_of(rig->device, "lib").used_bytes, 0);
+    assert_int_equal(tag_of(rig->device, "lib").peak_bytes, 7000);
+    assert_int_equal(tag_of(rig->device, "lib/fft").live_blocks, 0);
 }
 
 enum { THREADS = 8, ROUNDS = 500 };
@@ -320,110 +304,26 @@ static void *come_and_go(void *argument) {
     return NULL;
 }
 
-static void totals_are_exact_with_threads(void **state) {
+TEST(totals_are_exact_with_threads, "sim:memory=1G") {
     pthread_t threads[THREADS];
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
     for (int i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, &rig), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, rig), 0);
     }
     for (int i = 0; i < THREADS; i++) {
         void *failed;
         pthread_join(threads[i], &failed);
         assert_null(failed);
     }
-    vram_foreign_totals totals = totals_of(rig.device);
+    vram_foreign_totals totals = totals_of(rig->device);
     assert_int_equal(totals.count, THREADS * 8);
     assert_int_equal(totals.bytes, THREADS * 8000);
     assert_int_equal(totals.counted_bytes, THREADS * 8000);
-    assert_int_equal(tag_of(rig.device, "t").used_bytes, THREADS * 8000);
+    assert_int_equal(tag_of(rig->device, "t").used_bytes, THREADS * 8000);
     vram_foreign_info info = {.size = sizeof info};
     uint64_t seen = 0;
-    for (uint64_t last = 0; vram_foreign_info_after(rig.device, last, &info) == VRAM_OK; seen++) {
+    for (uint64_t last = 0; vram_foreign_info_after(rig->device, last, &info) == VRAM_OK; seen++) {
         assert_true(info.id > last);
         last = info.id;
     }
     assert_int_equal(seen, THREADS * 8);
-    rig_end_clean(&rig);
-}
-
-static void every_allocation_may_fail(void **state) {
-    (void)state;
-    for (uint64_t nth = 1;; nth++) {
-        struct rig rig = rig_make("sim", "memory=1G");
-        vram_foreign_options options = counting("a/b");
-        uint64_t id, good = 0;
-        vr_mem_fail_at(nth, false);
-        for (int i = 0; i < 20; i++) {
-            good += vram_foreign_track(rig.device, 1000, &options, &id) == VRAM_OK;
-        }
-        bool struck = vr_mem_failed() > 0;
-        vr_mem_fail_at(0, false);
-        assert_int_equal(good, struck ? 19 : 20);
-        assert_int_equal(totals_of(rig.device).bytes, good * 1000);
-        assert_int_equal(reserved_on(rig.device), good * 1000);
-        assert_int_equal(tag_of(rig.device, "a").used_bytes, good * 1000);
-        rig_end_clean(&rig);
-        if (!struck) {
-            assert_true(nth > 1);
-            return;
-        }
-    }
-}
-
-static void bad_input(void **state) {
-    char name[VRAM_FOREIGN_NAME_MAX + 1];
-    vram_foreign_options options = {.size = sizeof options};
-    vram_foreign_info info = {.size = sizeof info};
-    vram_foreign_totals totals = {.size = sizeof totals};
-    uint64_t id = 77;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_int_equal(vram_foreign_track(rig.device, 1, NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_foreign_track(rig.device, 0, NULL, &id), VRAM_ERR_INVALID);
-    assert_int_equal(vram_foreign_track(NULL, 1, NULL, &id), VRAM_ERR_INVALID);
-    memset(name, 'x', sizeof name);
-    name[VRAM_FOREIGN_NAME_MAX] = 0;
-    options.name = name;
-    assert_int_equal(vram_foreign_track(rig.device, 1, &options, &id), VRAM_ERR_INVALID);
-    options.name = name + 1;
-    options.flags = 2;
-    assert_int_equal(vram_foreign_track(rig.device, 1, &options, &id), VRAM_ERR_INVALID);
-    options.flags = 0;
-    options.tag = "a//b";
-    assert_int_equal(vram_foreign_track(rig.device, 1, &options, &id), VRAM_ERR_INVALID);
-    options.tag = NULL;
-    options.size = 1;
-    assert_int_equal(vram_foreign_track(rig.device, 1, &options, &id), VRAM_ERR_INVALID);
-    assert_int_equal(id, 77);
-    options.size = sizeof options;
-    assert_ok(vram_foreign_track(rig.device, UINT64_MAX, &options, &id));
-    uint64_t more = 0;
-    assert_int_equal(vram_foreign_track(rig.device, 1, &options, &more), VRAM_ERR_OVERFLOW);
-    assert_int_equal(vram_foreign_untrack(rig.device, 0), VRAM_ERR_INVALID);
-    assert_int_equal(vram_foreign_untrack(rig.device, UINT64_MAX), VRAM_ERR_INVALID);
-    assert_int_equal(vram_foreign_info_get(rig.device, 0, &info), VRAM_ERR_INVALID);
-    assert_int_equal(vram_foreign_info_get(rig.device, id, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_foreign_info_after(rig.device, 0, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_foreign_totals_get(rig.device, NULL), VRAM_ERR_INVALID);
-    info.size = totals.size = 4;
-    assert_int_equal(vram_foreign_info_get(rig.device, id, &info), VRAM_ERR_INVALID);
-    assert_int_equal(vram_foreign_totals_get(rig.device, &totals), VRAM_ERR_INVALID);
-    assert_ok(vram_foreign_untrack(rig.device, id));
-    rig_end_clean(&rig);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(recorded_and_taken_back, start, nothing_left),
-        cmocka_unit_test_setup_teardown(is_live_in_queries, start, nothing_left),
-        cmocka_unit_test_setup_teardown(says_what_it_is, start, nothing_left),
-        cmocka_unit_test_setup_teardown(counts_in_budgets, start, nothing_left),
-        cmocka_unit_test_setup_teardown(counts_in_the_fraction, start, nothing_left),
-        cmocka_unit_test_setup_teardown(counts_for_its_tag, start, nothing_left),
-        cmocka_unit_test_setup_teardown(totals_are_exact_with_threads, start, nothing_left),
-        cmocka_unit_test_setup_teardown(every_allocation_may_fail, start, nothing_left),
-        cmocka_unit_test_setup_teardown(bad_input, start, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

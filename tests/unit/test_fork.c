@@ -33,7 +33,7 @@ vr_atomic_u64 *no_word(void) {
 struct way {
     uint64_t (*generation)(void);
 };
-static struct way wiped, by_pid = {generation_without_word};
+static struct way wiped = {vr_os_process_generation}, by_pid = {generation_without_word};
 
 /* 0 when the child's generation differs from `argument`'s, is stable, and differs again below. */
 static int differs(void *argument) {
@@ -48,8 +48,8 @@ static int differs(void *argument) {
     return ++depth < 3 ? in_child(differs, argument) : 0;
 }
 
-static void a_child_has_another_generation(void **state) {
-    struct way *way = *state;
+static void a_child_has_another_generation(void) {
+    struct way *way = rig_state;
     uint64_t generation = way->generation();
     assert_true(generation != 0);
     assert_int_equal(way->generation(), generation);
@@ -58,8 +58,8 @@ static void a_child_has_another_generation(void **state) {
 }
 
 /* A fork that no handler sees. */
-static void so_has_one_made_behind_our_back(void **state) {
-    struct way *way = *state;
+static void so_has_one_made_behind_our_back(void) {
+    struct way *way = rig_state;
     uint64_t generation = way->generation();
     long child = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (child == 0) {
@@ -96,8 +96,7 @@ static int order_in_child(void *expected) {
     return strcmp(order, expected) == 0 ? 0 : 1;
 }
 
-static void handlers_run_in_order(void **state) {
-    (void)state;
+TEST(handlers_run_in_order) {
     assert_int_equal(at_fork_without_word(prepare_a, parent_a, child_a), VRAM_OK);
     assert_int_equal(at_fork_without_word(prepare_b, NULL, child_b), VRAM_OK);
     assert_int_equal(at_fork_without_word(NULL, NULL, NULL), VRAM_OK);
@@ -106,8 +105,7 @@ static void handlers_run_in_order(void **state) {
     assert_string_equal(order, "pB pA A ");
 }
 
-static void the_table_has_an_end(void **state) {
-    (void)state;
+TEST(the_table_has_an_end) {
     unsigned registered = 0;
     while (at_fork_without_word(NULL, NULL, NULL) == VRAM_OK) {
         assert_true(++registered < 100);
@@ -118,24 +116,23 @@ static void the_table_has_an_end(void **state) {
     assert_int_equal(in_child(order_in_child, "pB pA cA cB "), 0);
 }
 
-static void refused_handlers_are_told(void **state) {
-    (void)state;
+TEST(refused_handlers_are_told) {
     handlers_error = 12;
     assert_int_equal(at_fork_without_word(NULL, NULL, NULL), VRAM_ERR_HOST_MEMORY);
     assert_string_equal(vram_error_get()->operation, "pthread_atfork");
     handlers_error = 0;
 }
 
-int main(void) {
-    wiped.generation = vr_os_process_generation;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(a_child_has_another_generation, &wiped),
-        cmocka_unit_test_prestate(a_child_has_another_generation, &by_pid),
-        cmocka_unit_test_prestate(so_has_one_made_behind_our_back, &wiped),
-        cmocka_unit_test_prestate(so_has_one_made_behind_our_back, &by_pid),
-        cmocka_unit_test(handlers_run_in_order),
-        cmocka_unit_test(the_table_has_an_end),
-        cmocka_unit_test(refused_handlers_are_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+static int with_a_word(void) {
+    rig_state = &wiped;
+    return 0;
 }
+
+static int without_one(void) {
+    rig_state = &by_pid;
+    return 0;
+}
+RUN_AS("a_child_has_another_generation", with_a_word, NULL, a_child_has_another_generation)
+RUN_AS("a_child_without_a_word", without_one, NULL, a_child_has_another_generation)
+RUN_AS("so_has_one_made_behind_our_back", with_a_word, NULL, so_has_one_made_behind_our_back)
+RUN_AS("one_behind_our_back_without_a_word", without_one, NULL, so_has_one_made_behind_our_back)

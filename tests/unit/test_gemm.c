@@ -81,9 +81,8 @@ static void edges_of_the_blocks(void) {
     try_all(by_ourselves, 4, 131, 6);
 }
 
-static void every_edge_of_the_blocks(void **state) {
+TEST(every_edge_of_the_blocks) {
     uint32_t count = 0;
-    (void)state;
     while ((kernel = vr_gemm_kernel(count)) != NULL) {
         assert_true(kernel->rows * kernel->columns <= VR_GEMM_TILE_MAX);
         edges_of_the_blocks();
@@ -99,16 +98,14 @@ static void every_edge_of_the_blocks(void **state) {
     try_all(without_memory, 9, 40, 11);
 }
 
-static void threads_share_a_product(void **state) {
-    (void)state;
+TEST(threads_share_a_product) {
     try_one(by_threads, 1000, 64, 400, VRAM_PRECISION_FP32, 0);
     try_one(by_threads, 100, 400, 1000, VRAM_PRECISION_BF16, VRAM_MATMUL_TRANSPOSED_B);
 }
 
 /* Where there is no BLAS this is our own once more. */
-static void the_machines_blas(void **state) {
+TEST(the_machines_blas) {
     struct vr_blas blas;
-    (void)state;
     try_all(by_blas, 33, 65, 17);
     try_all(by_blas, 1, 100, 40);
     assert_ok(vram_option_set("blas_library", "none"));
@@ -161,9 +158,8 @@ static void a_blas_without_memory(const struct vr_gemm *gemm) {
 }
 
 /* Every layout and type reaches it as its interface says; one row of single precision is ours. */
-static void what_a_blas_is_given(void **state) {
+TEST(what_a_blas_is_given) {
     struct vr_blas blas;
-    (void)state;
     sgemm_calls = 0;
     try_all(by_plain_blas, 7, 33, 21);
     assert_int_equal(sgemm_calls, 12);
@@ -181,8 +177,7 @@ static void what_a_blas_is_given(void **state) {
 }
 
 /* Every half, and the bfloat16 of every float whose upper half it is. */
-static void numbers_of_16_bits(void **state) {
-    (void)state;
+TEST(numbers_of_16_bits) {
     for (uint32_t bits = 0; bits < 0x10000; bits++) {
         float half = vr_half_float((uint16_t)bits), other = vr_bfloat_float((uint16_t)bits);
         if (half == half) {
@@ -198,15 +193,4 @@ static void numbers_of_16_bits(void **state) {
     assert_int_equal(vr_float_half(65520.0f), 0x7C00);        /* too large: infinite */
     assert_int_equal(vr_float_half(1.0f + 0x1p-11f), 0x3C00); /* a tie, to even */
     assert_int_equal(vr_float_bfloat(1.0f + 0x1p-8f), 0x3F80);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_edge_of_the_blocks, start, nothing_left),
-        cmocka_unit_test_setup_teardown(threads_share_a_product, start, nothing_left),
-        cmocka_unit_test_setup_teardown(the_machines_blas, start, nothing_left),
-        cmocka_unit_test_setup_teardown(what_a_blas_is_given, start, nothing_left),
-        cmocka_unit_test_setup_teardown(numbers_of_16_bits, start, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

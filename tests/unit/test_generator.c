@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The generator of `vram replay`: each kind is what it says, and specifications are checked. */
 #include "replay/generator.h"
+#include "rig/rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct trace generate(const char *text) {
     struct trace trace;
@@ -27,8 +24,7 @@ static size_t count(const struct trace *trace, enum trace_kind kind) {
 }
 
 /* Steps are alike: the sizes of the second are those of the third. */
-static void steady_repeats(void **state) {
-    (void)state;
+TEST(steady_repeats) {
     struct trace trace = generate("steady,steps=3,blocks=50,weights=10");
     assert_int_equal(trace.alloc_count, 10 + 3 * 50);
     assert_int_equal(count(&trace, TRACE_FREE), 150);
@@ -42,8 +38,7 @@ static void steady_repeats(void **state) {
     trace_free(&trace);
 }
 
-static void varied_varies(void **state) {
-    (void)state;
+TEST(varied_varies) {
     struct trace trace = generate("varied,steps=2,blocks=50,weights=0");
     size_t same = 0;
     for (size_t i = 0; i < 100; i++) {
@@ -53,8 +48,7 @@ static void varied_varies(void **state) {
     trace_free(&trace);
 }
 
-static void sizes_stay_within(void **state) {
-    (void)state;
+TEST(sizes_stay_within) {
     struct trace trace = generate("varied,min=3,max=1M,steps=20");
     uint64_t small = 0, large = 0;
     for (size_t i = 0; i < trace.op_count; i++) {
@@ -68,8 +62,7 @@ static void sizes_stay_within(void **state) {
     trace_free(&trace);
 }
 
-static void queues_are_shared(void **state) {
-    (void)state;
+TEST(queues_are_shared) {
     struct trace trace = generate("queues");
     uint64_t others = 0;
     uint32_t *own = calloc(trace.block_slots, sizeof *own);
@@ -87,16 +80,14 @@ static void queues_are_shared(void **state) {
 }
 
 /* Blocks are worked on, and a step takes the host next to no time. */
-static void ahead_gives_work(void **state) {
-    (void)state;
+TEST(ahead_gives_work) {
     struct trace trace = generate("ahead");
     assert_true(count(&trace, TRACE_USE) > trace.alloc_count / 5);
     assert_true(trace_ns(&trace) < 10000000);
     trace_free(&trace);
 }
 
-static void threads_hand_over(void **state) {
-    (void)state;
+TEST(threads_hand_over) {
     struct trace trace = generate("threads");
     uint64_t handed = 0;
     uint32_t *own = calloc(trace.block_slots, sizeof *own);
@@ -113,8 +104,7 @@ static void threads_hand_over(void **state) {
     trace_free(&trace);
 }
 
-static void seed_decides(void **state) {
-    (void)state;
+TEST(seed_decides) {
     struct trace one = generate("queues,seed=5"), two = generate("queues,seed=5"),
                  other = generate("queues,seed=6"),
                  largest = generate("queues,seed=18446744073709551615");
@@ -127,8 +117,7 @@ static void seed_decides(void **state) {
     trace_free(&largest);
 }
 
-static void mistakes_are_named(void **state) {
-    (void)state;
+TEST(mistakes_are_named) {
     static const struct {
         const char *text, *problem;
     } wrong[] = {
@@ -161,14 +150,4 @@ static void mistakes_are_named(void **state) {
     text[sizeof text - 1] = 0;
     assert_false(generator_run(text, &trace, problem));
     assert_string_equal(problem, "--generate: the specification is too long");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steady_repeats),    cmocka_unit_test(varied_varies),
-        cmocka_unit_test(sizes_stay_within), cmocka_unit_test(queues_are_shared),
-        cmocka_unit_test(ahead_gives_work),  cmocka_unit_test(threads_hand_over),
-        cmocka_unit_test(seed_decides),      cmocka_unit_test(mistakes_are_named),
-    };
-    return cmocka_run_group_tests_name("generator", tests, NULL, NULL);
 }

@@ -73,7 +73,7 @@ static bool is_there(vram_queue *queue, vram_buffer *buffer, uint64_t bytes, uin
 /* -------------------------------------------------------------------- policies */
 
 /* Acceptance item 19: the table of the presets, and each rule. */
-static void acceptance_19_growth_tables(void **state) {
+TEST(acceptance_19_growth_tables) {
     static const struct {
         const char *name;
         uint32_t ppm, element;
@@ -84,7 +84,6 @@ static void acceptance_19_growth_tables(void **state) {
         {"edges", 2000000, 32, 8192, 2 * GIB},      {"grid_cells", 1500000, 8, 2048, GIB / 4},
     };
     uint64_t bytes;
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         vram_growth growth = preset(rows[i].name);
         assert_int_equal(growth.policy, VRAM_GROWTH_FACTOR);
@@ -110,11 +109,10 @@ static void acceptance_19_growth_tables(void **state) {
 }
 
 /* Whole numbers: 1.3 times 10^18 and more is exact, and what passes 2^64 is as much as there is. */
-static void growth_is_exact_for_large_sizes(void **state) {
+TEST(growth_is_exact_for_large_sizes) {
     vram_growth growth = {
         .size = sizeof growth, .policy = VRAM_GROWTH_FACTOR, .factor_ppm = 1300000};
     uint64_t bytes;
-    (void)state;
     assert_ok(vram_growth_next(&growth, UINT64_C(1000000000000000001),
                                UINT64_C(1000000000000000002), &bytes));
     assert_int_equal(bytes, UINT64_C(1300000000000000001));
@@ -140,42 +138,15 @@ static void growth_is_exact_for_large_sizes(void **state) {
     assert_int_equal(bytes, 501);
 }
 
-static void policies_that_make_no_sense_are_refused(void **state) {
-    static const uint32_t factors[] = {0, 1, 999999, 1000000};
-    vram_growth growth = {.size = sizeof growth, .policy = VRAM_GROWTH_FACTOR};
-    uint64_t bytes = 7;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_buffer *buffer = buffer_of(pool_make(&rig, 0), 4096, rig.queue);
-    for (size_t i = 0; i < 4; i++) {
-        growth.factor_ppm = factors[i];
-        assert_int_equal(vram_growth_next(&growth, 1, 2, &bytes), VRAM_ERR_INVALID);
-        assert_int_equal(vram_buffer_growth_set(buffer, &growth), VRAM_ERR_INVALID);
-    }
-    growth = (vram_growth){.size = sizeof growth, .min_bytes = 2, .max_bytes = 1};
-    assert_int_equal(vram_growth_next(&growth, 1, 2, &bytes), VRAM_ERR_INVALID);
-    growth = (vram_growth){.size = sizeof growth, .policy = (vram_growth_policy)3};
-    assert_int_equal(vram_growth_next(&growth, 1, 2, &bytes), VRAM_ERR_INVALID);
-    growth = (vram_growth){.size = 1};
-    assert_int_equal(vram_growth_next(&growth, 1, 2, &bytes), VRAM_ERR_INVALID);
-    assert_int_equal(vram_growth_next(NULL, 1, 2, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(bytes, 7);
-    assert_int_equal(vram_growth_preset("cells", &growth), VRAM_ERR_INVALID);
-    assert_int_equal(vram_growth_preset(NULL, &growth), VRAM_ERR_INVALID);
-    assert_int_equal(vram_growth_preset("edges", NULL), VRAM_ERR_INVALID);
-    rig_end_clean(&rig);
-}
-
 /* -------------------------------------------------------------------- resizing */
 
 /* Reserve makes room, resize says what is in use; down to 0 the capacity stays; fit gives it
    back. */
-static void capacity_and_use(void **state) {
+TEST(capacity_and_use) {
     vram_growth growth = {.size = sizeof growth,
                           .policy = VRAM_GROWTH_FACTOR,
                           .factor_ppm = 2000000,
                           .min_bytes = 8 * KIB};
-    (void)state;
     SKIP_UNDER(TEST_POOL_GUARDS, false, "no block changes its size in place there");
     struct rig rig = rig_make("sim", "memory=1G,real=on");
     vram_pool *pool = pool_make(&rig, 0);
@@ -214,10 +185,9 @@ static void capacity_and_use(void **state) {
 }
 
 /* In place where the memory behind it can be had, elsewhere where not; contents are the same. */
-static void in_place_or_by_a_copy(void **state) {
+TEST(in_place_or_by_a_copy) {
     static const uint32_t flags[] = {0, VRAM_POOL_SEGMENTS, VRAM_POOL_DETERMINISTIC,
                                      VRAM_POOL_RED_ZONES};
-    (void)state;
     SKIP_UNDER(TEST_POOL_GUARDS | VRAM_POOL_SEGMENTS, true, "no block grows in place there");
     for (size_t i = 0; i < 4; i++) {
         struct rig rig = rig_make("sim", "memory=1G,real=on");
@@ -249,8 +219,7 @@ static void in_place_or_by_a_copy(void **state) {
 
 /* On another queue than its home: that queue waits for all work that uses the buffer, in place or
    not. */
-static void another_queue_waits_for_the_work(void **state) {
-    (void)state;
+TEST(another_queue_waits_for_the_work) {
     for (int wall = 0; wall < 2; wall++) {
         vram_queue *other, *third;
         struct rig rig = rig_make("sim", "memory=1G,real=on,lag=1000,seed=3");
@@ -288,9 +257,8 @@ static void another_queue_waits_for_the_work(void **state) {
 }
 
 /* Work in a captured graph uses the buffer where it is: it may grow there. */
-static void captured_work_lets_it_grow_in_place(void **state) {
+TEST(captured_work_lets_it_grow_in_place) {
     vram_queue *other, *captured;
-    (void)state;
     SKIP_UNDER(TEST_POOL_GUARDS | VRAM_POOL_SEGMENTS, true, "no block grows in place there");
     struct rig rig = rig_make("sim", "memory=1G");
     vram_buffer *buffer = buffer_of(pool_make(&rig, 0), 3 * MIB, rig.queue);
@@ -304,70 +272,9 @@ static void captured_work_lets_it_grow_in_place(void **state) {
     rig_end_clean(&rig);
 }
 
-static void no_queue_no_copy(void **state) {
-    (void)state;
-    SKIP_UNDER(TEST_POOL_GUARDS, false, "no block changes its size in place there");
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_make(&rig, VRAM_POOL_SEGMENTS);
-    vram_buffer *buffer = buffer_of(pool, 64 * MIB, NULL);
-    uint64_t allocs = stats_of(pool).allocs;
-    assert_int_equal(vram_buffer_resize(buffer, 200 * MIB, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(stats_of(pool).allocs, allocs); /* nothing was taken for a copy */
-    assert_int_equal(info_of(buffer).capacity_bytes, 64 * MIB);
-    assert_ok(vram_buffer_resize(buffer, 0, NULL));
-    assert_ok(vram_buffer_resize(buffer, 200 * MIB, NULL)); /* there was nothing to copy */
-    assert_ok(vram_buffer_resize(buffer, 500 * MIB, rig.queue));
-    assert_ptr_equal(info_of(buffer).queue, rig.queue);
-    vram_queue_destroy(rig.queue); /* with all its work */
-    assert_ok(vram_buffer_resize(buffer, 100 * MIB, NULL));
-    assert_ok(vram_buffer_fit(buffer, NULL));
-    assert_int_equal(info_of(buffer).capacity_bytes, 100 * MIB);
-    rig.queue = NULL;
-    rig_end_clean(&rig);
-}
-
-/* Acceptance item 18, of resizing: contents are kept by checksum; limits hold while old and new
-   memory are both there; what fails leaves all as it was; totals are 0 in the end. */
-static void acceptance_18_resize_is_safe(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G,real=on");
-    vram_pool *pool = pool_make(&rig, VRAM_POOL_SEGMENTS); /* which copies */
-    vram_limits limits = {.size = sizeof limits, .hard_bytes = 48 * MIB};
-    assert_ok(vram_pool_limits_set(pool, &limits));
-    vram_buffer *buffer = buffer_of(pool, 20 * MIB, rig.queue);
-    put(rig.queue, buffer, 0, 20 * MIB, 9);
-    vram_addr addr = info_of(buffer).addr;
-    vram_status status = vram_buffer_resize(buffer, 40 * MIB, rig.queue); /* 60 at once */
-    assert_true(vram_status_is_exhausted(status));
-    vram_buffer_info info = info_of(buffer);
-    assert_int_equal(info.addr, addr);
-    assert_int_equal(info.capacity_bytes, 20 * MIB);
-    assert_int_equal(info.used_bytes, 20 * MIB);
-    assert_int_equal(info.resizes, 0);
-    assert_int_equal(growth_of(buffer).refusals, 1);
-    assert_int_equal(stats_of(pool).requested_bytes, 20 * MIB);
-    assert_int_equal(stats_of(pool).live_blocks, 1);
-    assert_true(is_there(rig.queue, buffer, 20 * MIB, 9));
-    assert_ok(vram_buffer_resize(buffer, 24 * MIB, rig.queue)); /* 44 at once */
-    assert_true(is_there(rig.queue, buffer, 20 * MIB, 9));
-    for (uint64_t mib = 1; mib < 24; mib += 5) {
-        assert_ok(vram_buffer_resize(buffer, mib * MIB, rig.queue));
-        assert_ok(vram_buffer_fit(buffer, rig.queue));
-        assert_true(is_there(rig.queue, buffer, MIB, 9));
-    }
-    assert_int_equal(stats_of(pool).live_blocks, 1);
-    assert_ok(vram_buffer_destroy(buffer));
-    assert_int_equal(stats_of(pool).requested_bytes, 0);
-    assert_int_equal(stats_of(pool).allocated_bytes, 0);
-    assert_ok(vram_pool_trim(pool, NULL, NULL));
-    assert_int_equal(stats_of(pool).reserved_bytes, 0);
-    rig_end_clean(&rig);
-}
-
 /* Acceptance item 19, stress: a million elements from a thousand, a checksum after each step. */
-static void acceptance_19_a_million_elements_from_a_thousand(void **state) {
+TEST(acceptance_19_a_million_elements_from_a_thousand) {
     static const char *const names[] = {"positions", "edges", "default"};
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct rig rig = rig_make("sim", "memory=1G,real=on");
         vram_pool *pool = pool_make(&rig, i == 1 ? VRAM_POOL_SEGMENTS : 0);
@@ -396,73 +303,11 @@ static void acceptance_19_a_million_elements_from_a_thousand(void **state) {
     }
 }
 
-/* A buffer that had to move once has room from then on, whatever comes to lie around it. */
-static void what_has_moved_has_room(void **state) {
-    vram_growth growth = preset("edges");
-    (void)state;
-    SKIP_UNDER(TEST_POOL_GUARDS | VRAM_POOL_SEGMENTS, true, "no block grows in place there");
-    struct rig rig = rig_make("sim", "memory=4G");
-    vram_pool *pool = pool_make(&rig, 0);
-    vram_buffer *buffers[4], *walls[40];
-    int wall = 0;
-    for (int i = 0; i < 4; i++) {
-        buffers[i] = buffer_of(pool, 4 * MIB, rig.queue);
-        assert_ok(vram_buffer_growth_set(buffers[i], &growth));
-        walls[wall++] = buffer_of(pool, 3 * MIB, rig.queue);
-    }
-    vram_error_clear();
-    for (uint64_t mib = 5; mib <= 80; mib *= 2) {
-        for (int i = 0; i < 4; i++) {
-            assert_ok(vram_buffer_resize(buffers[i], mib * MIB, rig.queue));
-            assert_int_equal(vram_error_get()->status, VRAM_OK); /* a move is no failure */
-            walls[wall++] = buffer_of(pool, 3 * MIB, rig.queue);
-        }
-    }
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(growth_of(buffers[i]).copies, 1);
-        assert_true(growth_of(buffers[i]).in_place >= 4);
-        assert_ok(vram_buffer_destroy(buffers[i]));
-    }
-    while (wall > 0) {
-        assert_ok(vram_buffer_destroy(walls[--wall]));
-    }
-    assert_int_equal(stats_of(pool).allocated_bytes, 0);
-    rig_end_clean(&rig);
-}
-
-/* The block under a buffer is the buffer's alone, where it was made and where it has moved to. */
-static void the_block_is_the_buffers(void **state) {
-    vram_growth growth = preset("edges");
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=4G");
-    vram_pool *pool = pool_make(&rig, 0);
-    vram_buffer *buffer = buffer_of(pool, 4 * MIB, rig.queue);
-    vram_buffer *wall = buffer_of(pool, 4 * MIB, rig.queue);
-    assert_ok(vram_buffer_growth_set(buffer, &growth));
-    for (uint64_t copies = 0; copies < 2; copies++) {
-        vram_addr addr = info_of(buffer).addr;
-        uint64_t resizes = info_of(buffer).resizes;
-        assert_int_equal(growth_of(buffer).copies, copies);
-        assert_int_equal(vram_free(addr, rig.queue), VRAM_ERR_INVALID);
-        assert_int_equal(vram_resize(addr, MIB, rig.queue), VRAM_ERR_INVALID);
-        assert_int_equal(vram_resize(addr, 64 * MIB, rig.queue), VRAM_ERR_INVALID);
-        assert_non_null(strstr(vram_error_get()->text, "buffer"));
-        assert_int_equal(info_of(buffer).addr, addr);
-        assert_int_equal(info_of(buffer).resizes, resizes);
-        assert_ok(vram_buffer_resize(buffer, (16 << copies) * MIB, rig.queue));
-    }
-    assert_ok(vram_buffer_destroy(buffer));
-    assert_ok(vram_buffer_destroy(wall));
-    assert_int_equal(stats_of(pool).allocated_bytes, 0);
-    rig_end_clean(&rig);
-}
-
 /* A policy that comes with the buffer counts from the beginning. */
-static void a_policy_by_option(void **state) {
+TEST(a_policy_by_option) {
     vram_growth growth = preset("edges");
     vram_buffer_options options = {.size = sizeof options, .growth = &growth};
     vram_buffer *small, *large, *other, *none = NULL;
-    (void)state;
     SKIP_UNDER(TEST_POOL_GUARDS | VRAM_POOL_SEGMENTS, true, "no block grows in place there");
     struct rig rig = rig_make("sim", "memory=4G");
     vram_pool *pool = pool_make(&rig, 0);
@@ -490,10 +335,9 @@ static void note_event(void *user, const vram_buffer_event *event) {
     last_event = *event;
 }
 
-static void other_kinds_grow_too(void **state) {
+TEST(other_kinds_grow_too) {
     static const vram_buffer_kind kinds[] = {VRAM_BUFFER_PINNED, VRAM_BUFFER_MANAGED,
                                              VRAM_BUFFER_MAPPED, VRAM_BUFFER_FALLBACK};
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         vram_buffer_options options = {
             .size = sizeof options, .kind = kinds[i], .moved = i == 3 ? note_event : NULL};
@@ -533,28 +377,24 @@ static void other_kinds_grow_too(void **state) {
 }
 
 /* What the policy would keep in reserve is given up where it is too much. */
-static void reserve_is_given_up_first(void **state) {
+TEST(reserve_is_given_up_first, "sim:memory=64M") {
     vram_growth growth = {
         .size = sizeof growth, .policy = VRAM_GROWTH_FACTOR, .factor_ppm = 3000000};
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_pool *pool = pool_make(&rig, 0);
-    vram_buffer *buffer = buffer_of(pool, 24 * MIB, rig.queue);
+    vram_pool *pool = pool_make(rig, 0);
+    vram_buffer *buffer = buffer_of(pool, 24 * MIB, rig->queue);
     assert_ok(vram_buffer_growth_set(buffer, &growth));
     vram_error_clear();
-    assert_ok(vram_buffer_resize(buffer, 30 * MIB, rig.queue));
+    assert_ok(vram_buffer_resize(buffer, 30 * MIB, rig->queue));
     expect_no_record();
     assert_int_equal(info_of(buffer).capacity_bytes, 30 * MIB);
-    assert_true(vram_status_is_exhausted(vram_buffer_resize(buffer, 200 * MIB, rig.queue)));
+    assert_true(vram_status_is_exhausted(vram_buffer_resize(buffer, 200 * MIB, rig->queue)));
     assert_int_equal(info_of(buffer).capacity_bytes, 30 * MIB);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------------------ giving back */
 
-static void unused_buffers_are_cleaned_up(void **state) {
+TEST(unused_buffers_are_cleaned_up) {
     uint64_t bytes = 1;
-    (void)state;
     SKIP_UNDER(TEST_POOL_GUARDS, false, "no block changes its size in place there");
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_make(&rig, 0);
@@ -582,87 +422,6 @@ static void unused_buffers_are_cleaned_up(void **state) {
 
 /* ---------------------------------------------------------------------- faults */
 
-/* Grows in place, past a wall, and shrinks; whatever fails, the buffer is what it was. */
-static void faulty_run(struct rig *rig, vram_pool *pool, vram_buffer *buffer, vram_queue *other) {
-    static const uint64_t sizes[] = {64, 200, 40, 700};
-    uint64_t used = 32 * KIB;
-    for (size_t i = 0; i < 4; i++) {
-        vram_buffer_info before = info_of(buffer);
-        vram_status status = vram_buffer_resize(buffer, sizes[i] * KIB, i % 2 ? other : rig->queue);
-        vram_buffer_info after = info_of(buffer);
-        if (status == VRAM_OK) {
-            used = sizes[i] * KIB;
-            assert_int_equal(after.used_bytes, used);
-        } else {
-            assert_int_equal(after.addr, before.addr);
-            assert_int_equal(after.used_bytes, before.used_bytes);
-            assert_int_equal(after.capacity_bytes, before.capacity_bytes);
-            assert_int_equal(after.resizes, before.resizes);
-            assert_ptr_equal(after.queue, before.queue);
-        }
-        assert_int_equal(stats_of(pool).requested_bytes, after.capacity_bytes + 4 * KIB);
-        assert_int_equal(stats_of(pool).live_blocks, 2);
-    }
-}
-
-static void contents_survive(struct rig *rig, vram_buffer *buffer) {
-    uint64_t kept = info_of(buffer).used_bytes < 32 * KIB ? info_of(buffer).used_bytes : 32 * KIB;
-    assert_true(is_there(rig->queue, buffer, kept, 3));
-    assert_ok(vram_buffer_destroy(buffer));
-}
-
-/* Out of memory, and any other answer, at every step of every resize. */
-static void every_step_of_a_resize_fails_in_turn(void **state) {
-    static const int32_t codes[] = {VRAM_SIM_OUT_OF_MEMORY, VRAM_SIM_HOST_MEMORY, 999};
-    static const uint32_t flags[] = {0, VRAM_POOL_SEGMENTS};
-    (void)state;
-    for (size_t kind = 0; kind < 2; kind++) {
-        for (size_t code = 0; code < 3; code++) {
-            bool failed = true;
-            for (uint64_t nth = 1; failed; nth++) {
-                vram_queue *other;
-                struct rig rig = rig_make("sim", "memory=64M,real=on");
-                assert_ok(vram_queue_create(rig.device, NULL, &other));
-                vram_pool *pool = pool_make(&rig, flags[kind]);
-                vram_buffer *buffer = buffer_of(pool, 32 * KIB, rig.queue);
-                vram_buffer *wall = buffer_of(pool, 4 * KIB, rig.queue);
-                put(rig.queue, buffer, 0, 32 * KIB, 3);
-                fault(&rig, VRAM_SIM_ANY, nth, false, codes[code]);
-                faulty_run(&rig, pool, buffer, other);
-                failed = sim_state(&rig).faults > 0;
-                assert_ok(vram_sim_fault_set(rig.context, NULL));
-                assert_ok(vram_queue_wait(other, 30 * SECOND));
-                contents_survive(&rig, buffer);
-                assert_ok(vram_buffer_destroy(wall));
-                assert_int_equal(stats_of(pool).live_blocks, 0);
-                rig_end_clean(&rig);
-            }
-        }
-    }
-}
-
-static void host_memory_fails_at_every_step(void **state) {
-    (void)state;
-    bool failed = true;
-    for (uint64_t nth = 1; failed; nth++) {
-        vram_queue *other;
-        struct rig rig = rig_make("sim", "memory=64M,real=on");
-        assert_ok(vram_queue_create(rig.device, NULL, &other));
-        vram_pool *pool = pool_make(&rig, 0);
-        vram_buffer *buffer = buffer_of(pool, 32 * KIB, rig.queue);
-        vram_buffer *wall = buffer_of(pool, 4 * KIB, rig.queue);
-        put(rig.queue, buffer, 0, 32 * KIB, 3);
-        vr_mem_fail_at(nth, false);
-        faulty_run(&rig, pool, buffer, other);
-        failed = vr_mem_failed() > 0;
-        vr_mem_fail_at(0, false);
-        assert_ok(vram_queue_wait(other, 30 * SECOND));
-        contents_survive(&rig, buffer);
-        assert_ok(vram_buffer_destroy(wall));
-        rig_end_clean(&rig);
-    }
-}
-
 /* What a second thread does while a buffer moves. */
 static void resize_again(void *argument) {
     vram_growth growth = preset("edges");
@@ -671,61 +430,26 @@ static void resize_again(void *argument) {
     assert_int_equal(vram_buffer_growth_set(argument, &growth), VRAM_ERR_BUSY);
 }
 
-static void one_resize_at_a_time(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_make(&rig, 0);
-    vram_buffer *buffer = buffer_of(pool, MIB, rig.queue);
-    hook_set(rig.device);
+TEST(one_resize_at_a_time, "sim:memory=1G") {
+    vram_pool *pool = pool_make(rig, 0);
+    vram_buffer *buffer = buffer_of(pool, MIB, rig->queue);
+    hook_set(rig->device);
     hook.map_meanwhile = resize_again;
     hook.argument = buffer;
     assert_ok(vram_buffer_resize(buffer, 16 * MIB, NULL));
     assert_int_equal(info_of(buffer).capacity_bytes, 16 * MIB);
-    rig_end_clean(&rig);
-}
-
-static void bad_input_is_refused(void **state) {
-    vram_growth_info info = {.size = sizeof info};
-    vram_buffer_options options = {.size = sizeof options, .precision = VRAM_PRECISION_FP32};
-    vram_buffer *buffer;
-    uint64_t bytes;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G,devices=2");
-    vram_pool *pool = pool_make(&rig, 0);
-    assert_ok(vram_buffer_create(pool, 400, rig.queue, &options, &buffer));
-    assert_int_equal(vram_buffer_resize(buffer, 401, rig.queue), VRAM_ERR_INVALID);
-    assert_int_equal(vram_buffer_resize(buffer, 404, rig.other_queue), VRAM_ERR_INVALID);
-    assert_int_equal(vram_buffer_resize(buffer, UINT64_MAX - 3, rig.queue), VRAM_ERR_OVERFLOW);
-    assert_int_equal(vram_buffer_resize_elements(buffer, UINT64_MAX / 2, rig.queue),
-                     VRAM_ERR_OVERFLOW);
-    assert_int_equal(vram_buffer_growth_get(buffer, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_buffer_resize(NULL, 4, rig.queue), VRAM_ERR_INVALID);
-    assert_int_equal(vram_buffer_reserve(NULL, 4, rig.queue), VRAM_ERR_INVALID);
-    assert_int_equal(vram_buffer_resize_elements(NULL, 4, rig.queue), VRAM_ERR_INVALID);
-    assert_int_equal(vram_buffer_fit(NULL, rig.queue), VRAM_ERR_INVALID);
-    assert_int_equal(vram_buffer_growth_set(NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_buffer_growth_get(NULL, &info), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_trim(NULL, TRIM(.flags = VRAM_TRIM_BUFFERS), &bytes),
-                     VRAM_ERR_INVALID);
-    assert_int_equal(info_of(buffer).capacity_bytes, 400);
-    assert_int_equal(info_of(buffer).resizes, 0);
-    assert_ok(vram_buffer_destroy(buffer));
-    assert_int_equal(vram_buffer_resize(buffer, 4, rig.queue), VRAM_ERR_STALE);
-    assert_int_equal(vram_buffer_fit(buffer, rig.queue), VRAM_ERR_STALE);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------ drivers that lie, and damage */
 
 /* A driver's impossible answer to the request for new memory is no damage of the old: the buffer is
    what it was. */
-static void a_lying_driver_leaves_the_buffer(void **state) {
+TEST(a_lying_driver_leaves_the_buffer) {
     static const vram_sim_lie lies[] = {VRAM_SIM_LIE_NULL, VRAM_SIM_LIE_MISALIGNED,
                                         VRAM_SIM_LIE_OVERLAP};
     static const vram_buffer_kind kinds[] = {VRAM_BUFFER_DEVICE, VRAM_BUFFER_PINNED,
                                              VRAM_BUFFER_MANAGED};
     static const uint64_t sizes[] = {24 * 1024 * KIB, 24 * 1024 * KIB + 4 * KIB};
-    (void)state;
     for (int i = 0; i < 9 * 2; i++) {
         struct rig rig =
             rig_make("sim", i / 9 ? "memory=256M,real=on" : "memory=256M,vmm=off,real=on");
@@ -763,8 +487,7 @@ static void a_lying_driver_leaves_the_buffer(void **state) {
 }
 
 /* Damage of the old memory is reported, and the buffer has still moved with its contents. */
-static void damage_is_told_behind_a_move(void **state) {
-    (void)state;
+TEST(damage_is_told_behind_a_move) {
     for (int resize = 0; resize < 2; resize++) {
         struct rig rig = rig_make("sim", "memory=64M,granule=64K,lag=3");
         vram_pool *pool = pool_make(&rig, VRAM_POOL_RED_ZONES);
@@ -785,44 +508,11 @@ static void damage_is_told_behind_a_move(void **state) {
 }
 
 /* So is damage that only the end of a buffer finds. */
-static void damage_is_told_by_the_end(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M,granule=64K,lag=3");
-    vram_pool *pool = pool_make(&rig, VRAM_POOL_RED_ZONES);
-    vram_buffer *buffer = buffer_of(pool, 64 * KIB, rig.queue);
-    assert_ok(vram_queue_fill(rig.queue, info_of(buffer).addr + 64 * KIB + 1, 0x11, 1, 1));
+TEST(damage_is_told_by_the_end, "sim:memory=64M,granule=64K,lag=3") {
+    vram_pool *pool = pool_make(rig, VRAM_POOL_RED_ZONES);
+    vram_buffer *buffer = buffer_of(pool, 64 * KIB, rig->queue);
+    assert_ok(vram_queue_fill(rig->queue, info_of(buffer).addr + 64 * KIB + 1, 0x11, 1, 1));
     vram_log_set(NULL, NULL, VRAM_LOG_OFF);
     assert_int_equal(vram_buffer_destroy(buffer), VRAM_ERR_CORRUPT);
     assert_non_null(strstr(vram_error_get()->text, "behind its end"));
-    rig_end_clean(&rig);
-}
-
-int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, start, nothing_left)
-    const struct CMUnitTest tests[] = {
-        TEST(acceptance_19_growth_tables),
-        TEST(growth_is_exact_for_large_sizes),
-        TEST(policies_that_make_no_sense_are_refused),
-        TEST(capacity_and_use),
-        TEST(in_place_or_by_a_copy),
-        TEST(another_queue_waits_for_the_work),
-        TEST(captured_work_lets_it_grow_in_place),
-        TEST(no_queue_no_copy),
-        TEST(acceptance_18_resize_is_safe),
-        TEST(acceptance_19_a_million_elements_from_a_thousand),
-        TEST(what_has_moved_has_room),
-        TEST(the_block_is_the_buffers),
-        TEST(a_policy_by_option),
-        TEST(other_kinds_grow_too),
-        TEST(reserve_is_given_up_first),
-        TEST(unused_buffers_are_cleaned_up),
-        TEST(every_step_of_a_resize_fails_in_turn),
-        TEST(host_memory_fails_at_every_step),
-        TEST(a_lying_driver_leaves_the_buffer),
-        TEST(damage_is_told_behind_a_move),
-        TEST(damage_is_told_by_the_end),
-        TEST(one_resize_at_a_time),
-        TEST(bad_input_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,10 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/os/os.h"
+#include "rig/rig.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct object {
     uint64_t handle;
@@ -41,8 +38,7 @@ static void end(struct object *object) {
 
 /* ----------------------------------------------------------------------- life */
 
-static void a_handle_lives_and_dies(void **state) {
-    (void)state;
+TEST(a_handle_lives_and_dies) {
     struct object object = {.value = 5};
     uint64_t queues = vr_handle_live(VR_KIND_QUEUE), all = vr_handle_live(0);
     publish(VR_KIND_QUEUE, &object);
@@ -76,8 +72,7 @@ static void a_handle_lives_and_dies(void **state) {
     assert_null(vr_handle_pin(VR_KIND_QUEUE, handle));
 }
 
-static void numbers_are_never_used_again(void **state) {
-    (void)state;
+TEST(numbers_are_never_used_again) {
     uint64_t before = 0;
     for (int i = 0; i < 5000; i++) {
         struct object object = {.value = 0};
@@ -105,8 +100,7 @@ static void destroy_child(void *object) {
     vr_handle_unpin(family->parent.handle);
 }
 
-static void a_destructor_may_drop_the_next(void **state) {
-    (void)state;
+TEST(a_destructor_may_drop_the_next) {
     struct family family = {.child = 0};
     publish(VR_KIND_DEVICE, &family.parent);
     assert_non_null(vr_handle_pin(VR_KIND_DEVICE, as_pointer(family.parent.handle)));
@@ -128,8 +122,7 @@ static uint64_t random_next(uint64_t *seed) {
     return *seed;
 }
 
-static void a_million_numbers_pin_nothing(void **state) {
-    (void)state;
+TEST(a_million_numbers_pin_nothing) {
     struct object object = {.value = 0};
     publish(VR_KIND_DEVICE, &object);
     uint64_t seed = 2463534242u, pinned = 0, was = 0;
@@ -159,8 +152,7 @@ static void assert_error(enum vr_kind kind, uint64_t number, vram_status status,
     assert_string_equal(error->text, text);
 }
 
-static void mistakes_are_told_apart(void **state) {
-    (void)state;
+TEST(mistakes_are_told_apart) {
     struct object object = {.value = 0};
     publish(VR_KIND_KERNEL, &object);
     uint64_t handle = object.handle;
@@ -181,8 +173,7 @@ static void mistakes_are_told_apart(void **state) {
 
 /* ------------------------------------------------------------------------ ends */
 
-static void a_slot_ends_with_its_generations(void **state) {
-    (void)state;
+TEST(a_slot_ends_with_its_generations) {
     static struct object objects[20];
     uint64_t slots[20];
     vr_handle_limits_set(4, 0);
@@ -203,8 +194,7 @@ static void a_slot_ends_with_its_generations(void **state) {
 
 #define MANY 3000
 
-static void chunks_come_when_needed(void **state) {
-    (void)state;
+TEST(chunks_come_when_needed) {
     static struct object objects[MANY];
     uint64_t live = vr_handle_live(VR_KIND_CONTEXT);
     int count = 0;
@@ -304,8 +294,7 @@ static void work_in_storm(void *argument) {
     }
 }
 
-static void a_storm_destroys_each_object_once(void **state) {
-    (void)state;
+TEST(a_storm_destroys_each_object_once) {
     struct vr_thread threads[WORKERS];
     uint64_t numbers[WORKERS], live = vr_handle_live(0);
     for (uint64_t i = 0; i < WORKERS; i++) {
@@ -326,18 +315,4 @@ static void a_storm_destroys_each_object_once(void **state) {
     for (int i = 0; i < WORKERS * ROUNDS; i++) {
         assert_int_equal(destroyed(&storm.objects[i]), 1);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_handle_lives_and_dies),
-        cmocka_unit_test(numbers_are_never_used_again),
-        cmocka_unit_test(a_destructor_may_drop_the_next),
-        cmocka_unit_test(a_million_numbers_pin_nothing),
-        cmocka_unit_test(mistakes_are_told_apart),
-        cmocka_unit_test(a_slot_ends_with_its_generations),
-        cmocka_unit_test(chunks_come_when_needed),
-        cmocka_unit_test(a_storm_destroys_each_object_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

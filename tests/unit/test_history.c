@@ -5,15 +5,12 @@
  */
 #include "byte_units.h"
 #include "report/advice.h"
+#include "rig/rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <vram/vram.h>
-
-#include <cmocka.h>
 
 static struct recorded event_of(enum recorded_kind kind, uint64_t time_ns, uint64_t id,
                                 uint64_t bytes) {
@@ -43,11 +40,10 @@ static void begin(struct history *history) {
 enum { BLOCKS = 64, GROUPS = 5, STEPS = 20000 };
 
 /* Allocations, frees and resizes at random; at each new peak the slow book is copied whole. */
-static void agrees_with_a_slower_book(void **state) {
+TEST(agrees_with_a_slower_book) {
     uint64_t bytes[BLOCKS] = {0}, ids[BLOCKS] = {0}, groups[BLOCKS] = {0}, at_peak[GROUPS] = {0};
     uint64_t live = 0, peak = 0, next = 1, allocs = 0, random = 1;
     struct history history;
-    (void)state;
     begin(&history);
     for (uint64_t step = 0; step < STEPS; step++) {
         random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
@@ -100,9 +96,8 @@ static void agrees_with_a_slower_book(void **state) {
     history_free(&history);
 }
 
-static void strange_events(void **state) {
+TEST(strange_events) {
     struct history history;
-    (void)state;
     begin(&history);
     add(&history, RECORDED_FREE, 1, 77, 100); /* from before the trace */
     add(&history, RECORDED_FREE, 1, 0, 100);  /* its record was lost */
@@ -124,9 +119,8 @@ static void strange_events(void **state) {
 }
 
 /* More pools than are told apart share the last. */
-static void many_pools(void **state) {
+TEST(many_pools) {
     struct history history;
-    (void)state;
     begin(&history);
     for (uint64_t i = 1; i <= 1000; i++) {
         struct recorded event = event_of(RECORDED_ALLOC, i, i, 10);
@@ -148,9 +142,8 @@ static struct recorded of_pool(enum recorded_kind kind, uint64_t id, uint64_t by
 
 /* A pool's end takes its blocks and no other's; pools that share a place in the report are told
    apart. */
-static void a_pool_takes_its_blocks_with_it(void **state) {
+TEST(a_pool_takes_its_blocks_with_it) {
     struct history history;
-    (void)state;
     begin(&history);
     for (uint32_t i = 1; i <= 2000; i++) {
         struct recorded event = of_pool(RECORDED_ALLOC, i, 10, 1 + i % 1000);
@@ -178,9 +171,8 @@ static void a_pool_takes_its_blocks_with_it(void **state) {
 }
 
 /* More blocks than a report lists are still counted, and leave no more behind than it lists. */
-static void many_lost_blocks(void **state) {
+TEST(many_lost_blocks) {
     struct history history;
-    (void)state;
     begin(&history);
     for (uint64_t i = 0; i < HISTORY_LOST_MAX + 5000; i++) {
         struct recorded event = of_pool(RECORDED_ALLOC, i + 1, 8, 7);
@@ -198,10 +190,9 @@ static void many_lost_blocks(void **state) {
 
 /* In a ring that has lost its beginning the look before a pool's end tells what it had from
    then. */
-static void a_pool_takes_unknown_blocks_with_it(void **state) {
+TEST(a_pool_takes_unknown_blocks_with_it) {
     struct history history;
     struct recording ring = {.first_sequence = 3, .first_blocks = 5, .first_bytes = 1000};
-    (void)state;
     begin(&history);
     history_note_first(&history, &ring);
     struct recorded event = of_pool(RECORDED_ALLOC, 77, 50, 1);
@@ -225,9 +216,8 @@ static void a_pool_takes_unknown_blocks_with_it(void **state) {
 
 /* Transfers are summed by direction and route, those of later versions apart, and move nothing
    on. */
-static void transfers_are_added_up(void **state) {
+TEST(transfers_are_added_up) {
     struct history history;
-    (void)state;
     begin(&history);
     assert_null(history_transfers(&history, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_STAGED));
     add(&history, RECORDED_ALLOC, 10, 1, 100);
@@ -297,8 +287,7 @@ static void sample(struct history *history, uint64_t time_ns, struct recorded_sa
 }
 
 /* Between two looks at a pool it may grow: it never holds less than what is live in it. */
-static void held_is_never_below_live(void **state) {
-    (void)state;
+TEST(held_is_never_below_live) {
     struct history history;
     begin(&history);
     sample(&history, 1000, (struct recorded_sample){.reserved = 0});
@@ -319,10 +308,9 @@ static void held_is_never_below_live(void **state) {
     history_free(&history);
 }
 
-static void nothing_to_be_said(void **state) {
+TEST(nothing_to_be_said) {
     struct history history;
     struct advice list[ADVICE_MAX];
-    (void)state;
     begin(&history);
     assert_int_equal(advice_give(&history, list), 0);
     add(&history, RECORDED_ALLOC, 1, 1, 100 * MIB);
@@ -339,9 +327,8 @@ static void nothing_to_be_said(void **state) {
     history_free(&history);
 }
 
-static void leaks_and_old_blocks(void **state) {
+TEST(leaks_and_old_blocks) {
     struct history history;
-    (void)state;
     begin(&history);
     add(&history, RECORDED_ALLOC, 1, 1, 100 * MIB);
     add(&history, RECORDED_ALLOC, UINT64_C(50000000000), 2, 10 * MIB);
@@ -353,9 +340,8 @@ static void leaks_and_old_blocks(void **state) {
     history_free(&history);
 }
 
-static void pressure_idle_and_fragmentation(void **state) {
+TEST(pressure_idle_and_fragmentation) {
     struct history history;
-    (void)state;
     begin(&history);
     add(&history, RECORDED_ALLOC, 1, 1, 100 * MIB);
     struct recorded_sample looked = {
@@ -382,9 +368,8 @@ static void pressure_idle_and_fragmentation(void **state) {
     history_free(&history);
 }
 
-static void churn_small_large_and_misses(void **state) {
+TEST(churn_small_large_and_misses) {
     struct history history;
-    (void)state;
     begin(&history);
     for (uint64_t i = 1; i <= 1000; i++) {
         add(&history, RECORDED_ALLOC, i, i, 256);
@@ -404,9 +389,8 @@ static void churn_small_large_and_misses(void **state) {
     history_free(&history);
 }
 
-static void refusals_and_losses(void **state) {
+TEST(refusals_and_losses) {
     struct history history;
-    (void)state;
     begin(&history);
     struct recorded refused = event_of(RECORDED_REFUSE, 1, 0, 100);
     refused.status = VRAM_ERR_DEVICE_MEMORY;
@@ -428,9 +412,8 @@ static void refusals_and_losses(void **state) {
 /* -------------------------------------------------------------------------- bounds */
 
 /* More pairs of tag and stack than are kept: the last takes the rest, and nothing is lost. */
-static void many_groups(void **state) {
+TEST(many_groups) {
     struct history history;
-    (void)state;
     begin(&history);
     for (uint32_t i = 1; i <= HISTORY_GROUPS_MAX + 10; i++) {
         struct recorded event = event_of(RECORDED_ALLOC, i, i, 10);
@@ -448,9 +431,8 @@ static void many_groups(void **state) {
     history_free(&history);
 }
 
-static void blocks_from_before_are_freed(void **state) {
+TEST(blocks_from_before_are_freed) {
     struct history history;
-    (void)state;
     begin(&history);
     history.first_blocks = history.live_blocks = 2;
     history.first_bytes = history.live_bytes = 100;
@@ -466,11 +448,10 @@ static void blocks_from_before_are_freed(void **state) {
     history_free(&history);
 }
 
-static void hit_rates(void **state) {
+TEST(hit_rates) {
     struct history history = {0};
     struct history_pool pools[3] = {{.sampled = true}, {.sampled = true}, {.last.hits = 5}};
     uint64_t hits, misses;
-    (void)state;
     history.pools = pools;
     history.pool_count = 3;
     assert_false(history_hit_rate(&history, &hits, &misses)); /* nothing was counted yet */
@@ -498,11 +479,10 @@ static struct history_group grown(uint32_t from, uint32_t to, uint32_t step) {
     return group;
 }
 
-static void the_worst_growth_comes_first(void **state) {
+TEST(the_worst_growth_comes_first) {
     static struct history history;
     static struct history_group groups[5];
     struct history_growth list[3];
-    (void)state;
     groups[0] = grown(10, 40, 1);
     groups[1] = grown(10, 50, 1); /* rises more often */
     groups[2] = grown(10, 40, 5); /* as often, by more */
@@ -526,10 +506,9 @@ static void the_worst_growth_comes_first(void **state) {
     assert_int_equal(history_find_growth(&history, list, 3), 0);
 }
 
-static void growth_has_bounds(void **state) {
+TEST(growth_has_bounds) {
     struct growth growth = {.least = {0}};
     struct growth_span span;
-    (void)state;
     growth_finish(&growth, 0, 5); /* a time without parts */
     assert_int_equal(growth.part, 0);
     growth_note(&growth, 1, UINT64_MAX, UINT64_MAX);
@@ -548,9 +527,8 @@ static void growth_has_bounds(void **state) {
 }
 
 /* A snapshot of which nearly all that is reserved is held; and blocks that are old and small. */
-static void little_is_not_worth_saying(void **state) {
+TEST(little_is_not_worth_saying) {
     struct history history;
-    (void)state;
     begin(&history);
     add(&history, RECORDED_ALLOC, 0, 1, 10);
     add(&history, RECORDED_ALLOC, UINT64_C(120000000000), 2, 1000);
@@ -568,11 +546,10 @@ static void little_is_not_worth_saying(void **state) {
 /* --------------------------------------------------------------- lists of pools */
 
 /* Tables grow with the numbers: the first, the last that there is, and one that is too large. */
-static void lists_of_far_pools(void **state) {
+TEST(lists_of_far_pools) {
     struct pool_lists lists = {0};
     uint32_t slot = 0;
     uint64_t id = 0;
-    (void)state;
     assert_false(pool_lists_any(&lists, 1, &slot, &id));
     pool_lists_remove(&lists, 7);
     assert_true(pool_lists_add(&lists, RECORDING_DEFINITIONS_MAX, 5000, 11));
@@ -588,30 +565,4 @@ static void lists_of_far_pools(void **state) {
     pool_lists_remove(&lists, 5000);
     assert_false(pool_lists_any(&lists, RECORDING_DEFINITIONS_MAX, &slot, &id));
     pool_lists_free(&lists);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_a_slower_book),
-        cmocka_unit_test(strange_events),
-        cmocka_unit_test(many_pools),
-        cmocka_unit_test(a_pool_takes_its_blocks_with_it),
-        cmocka_unit_test(lists_of_far_pools),
-        cmocka_unit_test(many_lost_blocks),
-        cmocka_unit_test(a_pool_takes_unknown_blocks_with_it),
-        cmocka_unit_test(transfers_are_added_up),
-        cmocka_unit_test(held_is_never_below_live),
-        cmocka_unit_test(nothing_to_be_said),
-        cmocka_unit_test(leaks_and_old_blocks),
-        cmocka_unit_test(pressure_idle_and_fragmentation),
-        cmocka_unit_test(churn_small_large_and_misses),
-        cmocka_unit_test(refusals_and_losses),
-        cmocka_unit_test(many_groups),
-        cmocka_unit_test(blocks_from_before_are_freed),
-        cmocka_unit_test(hit_rates),
-        cmocka_unit_test(the_worst_growth_comes_first),
-        cmocka_unit_test(growth_has_bounds),
-        cmocka_unit_test(little_is_not_worth_saying),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,19 +2,12 @@
 /*
  * test_inference.c: the memory of a model from its dimensions, and the device that has room for it.
  */
-#include "base/option.h"
 #include "byte_units.h"
-#include "unit/nothing_left.h"
+#include "rig/rig.h"
 #include "vram/model.h"
 #include "vram/vram.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const vram_inference_shape mistral = {.size = sizeof mistral,
                                              .hidden = 4096,
@@ -42,8 +35,7 @@ static void refused(vram_inference_shape shape, vram_status status, const char *
 
 /* ------------------------------------------------- item 8 of the acceptance list */
 
-static void acceptance_08_golden_numbers_in_fp32(void **state) {
-    (void)state;
+TEST(acceptance_08_golden_numbers_in_fp32) {
     vram_inference_memory memory = estimate(mistral);
     assert_int_equal(memory.parameters, UINT64_C(7241732096));
     assert_int_equal(memory.active_parameters, UINT64_C(7241732096));
@@ -57,8 +49,7 @@ static void acceptance_08_golden_numbers_in_fp32(void **state) {
     assert_float_equal(memory.activation_mb, 0.25, 0.0);
 }
 
-static void acceptance_08_golden_numbers_in_fp16(void **state) {
-    (void)state;
+TEST(acceptance_08_golden_numbers_in_fp16) {
     vram_inference_shape shape = mistral;
     shape.element_bytes = 2;
     vram_inference_memory memory = estimate(shape);
@@ -70,8 +61,7 @@ static void acceptance_08_golden_numbers_in_fp16(void **state) {
 }
 
 /* Each dimension at its largest, alone: no sum may wrap around into something small. */
-static void acceptance_08_overflow_is_refused(void **state) {
-    (void)state;
+TEST(acceptance_08_overflow_is_refused) {
     static const size_t fields[] = {
         offsetof(vram_inference_shape, hidden), offsetof(vram_inference_shape, intermediate),
         offsetof(vram_inference_shape, layers), offsetof(vram_inference_shape, vocabulary),
@@ -91,8 +81,7 @@ static void acceptance_08_overflow_is_refused(void **state) {
     refused(shape, VRAM_ERR_OVERFLOW, "64 bits");
 }
 
-static void acceptance_08_no_heads_and_other_zeros(void **state) {
-    (void)state;
+TEST(acceptance_08_no_heads_and_other_zeros) {
     static const struct {
         size_t field;
         const char *name;
@@ -120,8 +109,7 @@ static void acceptance_08_no_heads_and_other_zeros(void **state) {
 /* Worked out by hand: attention 2*64*64 + 2*64*(2*16) + 2*64 = 12416; dense 12416 + 3*64*96 =
    30848; expert layer 12416 + 8*64 + (8+1)*3*64*32 = 68224; active 12416 + 8*64 + (2+1)*3*64*32 =
    31360. */
-static void experts_are_counted_and_those_used_are(void **state) {
-    (void)state;
+TEST(experts_are_counted_and_those_used_are) {
     vram_inference_shape shape = {.size = sizeof shape,
                                   .hidden = 64,
                                   .intermediate = 96,
@@ -144,8 +132,7 @@ static void experts_are_counted_and_those_used_are(void **state) {
     assert_int_equal(estimate(shape).active_parameters, memory.parameters);
 }
 
-static void shapes_that_make_no_sense(void **state) {
-    (void)state;
+TEST(shapes_that_make_no_sense) {
     vram_inference_shape shape = mistral;
     shape.kv_heads = 33;
     refused(shape, VRAM_ERR_INVALID, "kv_heads is 33, more than heads, 32");
@@ -191,8 +178,7 @@ static vram_status place_bytes(vram_context *context, uint64_t bytes, vram_model
     return vram_model_select(context, &options, place);
 }
 
-static void acceptance_09_a_gpu_has_room(void **state) {
-    (void)state;
+TEST(acceptance_09_a_gpu_has_room) {
     vram_context *context = context_make("devices=2,memory=16G");
     vram_model_place place = {.size = sizeof place};
     vram_inference_shape half = mistral;
@@ -206,8 +192,7 @@ static void acceptance_09_a_gpu_has_room(void **state) {
     vram_context_destroy(context);
 }
 
-static void acceptance_09_the_second_gpu(void **state) {
-    (void)state;
+TEST(acceptance_09_the_second_gpu) {
     vram_context *context = context_make("devices=2,memory=16G");
     vram_model_place place;
     assert_int_equal(vram_sim_others_set(context, 0, 8 * GIB), VRAM_OK);
@@ -218,8 +203,7 @@ static void acceptance_09_the_second_gpu(void **state) {
     vram_context_destroy(context);
 }
 
-static void acceptance_09_only_the_cpu(void **state) {
-    (void)state;
+TEST(acceptance_09_only_the_cpu) {
     vram_context *context = context_make("devices=2,memory=64M");
     vram_model_place place;
     assert_int_equal(place_bytes(context, 65 << 20, &place), VRAM_OK);
@@ -228,8 +212,7 @@ static void acceptance_09_only_the_cpu(void **state) {
     vram_context_destroy(context);
 }
 
-static void acceptance_09_none(void **state) {
-    (void)state;
+TEST(acceptance_09_none) {
     vram_context *context = context_make("devices=2,memory=16G");
     vram_model_place place;
     assert_int_equal(place_bytes(context, UINT64_C(1) << 50, &place), VRAM_ERR_DEVICE_MEMORY);
@@ -238,8 +221,7 @@ static void acceptance_09_none(void **state) {
     vram_context_destroy(context);
 }
 
-static void selections_that_make_no_sense(void **state) {
-    (void)state;
+TEST(selections_that_make_no_sense) {
     vram_context *context = context_make("devices=1,memory=16G");
     vram_model_place place = {.size = sizeof place};
     vram_model_select_options options = {.size = sizeof options};
@@ -258,21 +240,4 @@ static void selections_that_make_no_sense(void **state) {
     options.shape = &no_heads;
     assert_int_equal(vram_model_select(context, &options, &place), VRAM_ERR_INVALID);
     vram_context_destroy(context);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(acceptance_08_golden_numbers_in_fp32),
-        cmocka_unit_test(acceptance_08_golden_numbers_in_fp16),
-        cmocka_unit_test(acceptance_08_overflow_is_refused),
-        cmocka_unit_test(acceptance_08_no_heads_and_other_zeros),
-        cmocka_unit_test(experts_are_counted_and_those_used_are),
-        cmocka_unit_test(shapes_that_make_no_sense),
-        cmocka_unit_test_teardown(acceptance_09_a_gpu_has_room, nothing_left),
-        cmocka_unit_test_teardown(acceptance_09_the_second_gpu, nothing_left),
-        cmocka_unit_test_teardown(acceptance_09_only_the_cpu, nothing_left),
-        cmocka_unit_test_teardown(acceptance_09_none, nothing_left),
-        cmocka_unit_test_teardown(selections_that_make_no_sense, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

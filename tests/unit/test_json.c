@@ -2,19 +2,16 @@
 /* The JSON writer, judged by a checker that shares no code with it. */
 #include "base/json.h"
 
+#include "rig/rig.h"
 #include "unit/json_check.h"
 #include "unit/report_text.h"
 
 #include <float.h>
 #include <locale.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct report_text page;
 static struct vr_writer writer;
@@ -65,8 +62,7 @@ static void assert_misuse(struct vr_json *json, const char *mistake) {
 
 /* ------------------------------------------------------------ the checker itself */
 
-static void checker_accepts_json_only(void **state) {
-    (void)state;
+TEST(checker_accepts_json_only) {
     const char *const good[] = {"null",
                                 " true ",
                                 "false",
@@ -156,8 +152,7 @@ static void write_sample(struct vr_json *json) {
     vr_json_object_end(json);
 }
 
-static void writes_all_kinds(void **state) {
-    (void)state;
+TEST(writes_all_kinds) {
     struct vr_json json = begin();
     write_sample(&json);
     assert_document(&json, "{\"name\":\"sim\",\"sizes\":[1,18446744073709551615],\"empty\":{},"
@@ -165,8 +160,7 @@ static void writes_all_kinds(void **state) {
                            "\"null\":null}");
 }
 
-static void writes_pretty(void **state) {
-    (void)state;
+TEST(writes_pretty) {
     struct vr_json json = begin();
     vr_json_object_begin(&json, NULL);
     vr_json_array_begin(&json, "a");
@@ -180,15 +174,13 @@ static void writes_pretty(void **state) {
     assert_string_equal(page.text, "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": null\n}\n");
 }
 
-static void scalars_may_stand_alone(void **state) {
-    (void)state;
+TEST(scalars_may_stand_alone) {
     struct vr_json json = begin();
     vr_json_text(&json, NULL, "alone");
     assert_document(&json, "\"alone\"");
 }
 
-static void goes_32_levels_deep(void **state) {
-    (void)state;
+TEST(goes_32_levels_deep) {
     struct vr_json json = begin();
     char expected[2 * VR_JSON_LEVELS_MAX + 1] = "";
     for (int i = 0; i < VR_JSON_LEVELS_MAX; i++) {
@@ -210,8 +202,7 @@ static void goes_32_levels_deep(void **state) {
 }
 
 /* Objects and arrays alternate, so a level that forgot its kind or its comma would show. */
-static void levels_do_not_leak_into_each_other(void **state) {
-    (void)state;
+TEST(levels_do_not_leak_into_each_other) {
     struct vr_json json = begin();
     vr_json_array_begin(&json, NULL);
     for (int i = 0; i < 2; i++) {
@@ -233,8 +224,7 @@ static void levels_do_not_leak_into_each_other(void **state) {
 
 /* --------------------------------------------------------------------- misuse */
 
-static void misuse_is_told_and_writes_no_more(void **state) {
-    (void)state;
+TEST(misuse_is_told_and_writes_no_more) {
     struct vr_json json = begin();
     assert_misuse(&json, "no value at all");
 
@@ -269,8 +259,7 @@ static void misuse_is_told_and_writes_no_more(void **state) {
     assert_misuse(&json, "without its end");
 }
 
-static void wrong_ends_are_misuse(void **state) {
-    (void)state;
+TEST(wrong_ends_are_misuse) {
     struct vr_json json = begin();
     vr_json_object_end(&json);
     assert_misuse(&json, "end of no object");
@@ -291,8 +280,7 @@ static void wrong_ends_are_misuse(void **state) {
     assert_misuse(&json, "end of no array");
 }
 
-static void writers_are_checked(void **state) {
-    (void)state;
+TEST(writers_are_checked) {
     assert_int_equal(vr_writer_begin(&writer, VRAM_REPORT_JSON, NULL, NULL, "the test"),
                      VRAM_ERR_INVALID);
     assert_int_equal(
@@ -308,8 +296,7 @@ static void writers_are_checked(void **state) {
 }
 
 /* Refuses at every byte of the sample in turn. */
-static void refusal_is_io_at_every_byte(void **state) {
-    (void)state;
+TEST(refusal_is_io_at_every_byte) {
     struct vr_json json = begin();
     write_sample(&json);
     size_t whole = page.bytes;
@@ -338,8 +325,7 @@ static void assert_string(const char *text, const char *expected) {
     assert_document(&json, expected);
 }
 
-static void escapes_strings(void **state) {
-    (void)state;
+TEST(escapes_strings) {
     assert_string("", "\"\"");
     assert_string("a\"b\\c/d", "\"a\\\"b\\\\c/d\"");
     assert_string("\b\f\n\r\t\x01\x1f\x7f", "\"\\b\\f\\n\\r\\t\\u0001\\u001f\\u007f\"");
@@ -351,8 +337,7 @@ static void escapes_strings(void **state) {
 
 #define REPLACED "\xEF\xBF\xBD"
 
-static void replaces_what_is_not_utf8(void **state) {
-    (void)state;
+TEST(replaces_what_is_not_utf8) {
     assert_string("a\xFFz", "\"a" REPLACED "z\"");
     assert_string("\xC3", "\"" REPLACED "\"");
     assert_string("\xC0\xAF", "\"" REPLACED REPLACED "\"");
@@ -360,8 +345,7 @@ static void replaces_what_is_not_utf8(void **state) {
     assert_string("\xE2\x82\"", "\"" REPLACED REPLACED "\\\"\"");
 }
 
-static void keys_are_strings_too(void **state) {
-    (void)state;
+TEST(keys_are_strings_too) {
     struct vr_json json = begin();
     vr_json_object_begin(&json, NULL);
     vr_json_text(&json, "a\"\n\xFF", NULL);
@@ -377,8 +361,7 @@ static uint64_t random_u64(uint64_t *seed) {
     return *seed;
 }
 
-static void any_bytes_make_valid_json(void **state) {
-    (void)state;
+TEST(any_bytes_make_valid_json) {
     uint64_t seed = 20240607;
     for (int round = 0; round < 30000; round++) {
         size_t bytes = random_u64(&seed) % 40;
@@ -402,8 +385,7 @@ static void any_bytes_make_valid_json(void **state) {
 }
 
 /* Random calls in random order: whatever they are, an accepted document is valid. */
-static void any_calls_make_valid_json_or_none(void **state) {
-    (void)state;
+TEST(any_calls_make_valid_json_or_none) {
     uint64_t seed = 99;
     unsigned whole = 0;
     for (int round = 0; round < 60000; round++) {
@@ -446,8 +428,7 @@ static void assert_number(double value, const char *expected) {
     assert_document(&json, expected);
 }
 
-static void writes_numbers_as_people_do(void **state) {
-    (void)state;
+TEST(writes_numbers_as_people_do) {
     assert_number(0, "0");
     assert_number(-0.0, "-0");
     assert_number(1, "1");
@@ -469,8 +450,7 @@ static void writes_numbers_as_people_do(void **state) {
     assert_number(-(double)INFINITY, "null");
 }
 
-static void numbers_read_back_the_same(void **state) {
-    (void)state;
+TEST(numbers_read_back_the_same) {
     uint64_t seed = 31337;
     for (int round = 0; round < 30000; round++) {
         uint64_t bits = random_u64(&seed);
@@ -512,8 +492,7 @@ static bool enter_comma_locale(const char *folder) {
     return entered || setlocale(LC_NUMERIC, "de_DE.UTF-8") || setlocale(LC_NUMERIC, "fr_FR.UTF-8");
 }
 
-static void numbers_ignore_the_locale(void **state) {
-    (void)state;
+TEST(numbers_ignore_the_locale) {
     char folder[] = "/tmp/vram-locale-XXXXXX", command[64];
     assert_non_null(mkdtemp(folder));
     bool entered = enter_comma_locale(folder);
@@ -530,28 +509,4 @@ static void numbers_ignore_the_locale(void **state) {
     assert_number(1.25e-10, "1.25e-10");
     assert_number(100, "100");
     setlocale(LC_NUMERIC, "C");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(checker_accepts_json_only),
-        cmocka_unit_test(writes_all_kinds),
-        cmocka_unit_test(writes_pretty),
-        cmocka_unit_test(scalars_may_stand_alone),
-        cmocka_unit_test(goes_32_levels_deep),
-        cmocka_unit_test(levels_do_not_leak_into_each_other),
-        cmocka_unit_test(misuse_is_told_and_writes_no_more),
-        cmocka_unit_test(wrong_ends_are_misuse),
-        cmocka_unit_test(writers_are_checked),
-        cmocka_unit_test(refusal_is_io_at_every_byte),
-        cmocka_unit_test(escapes_strings),
-        cmocka_unit_test(replaces_what_is_not_utf8),
-        cmocka_unit_test(keys_are_strings_too),
-        cmocka_unit_test(any_bytes_make_valid_json),
-        cmocka_unit_test(any_calls_make_valid_json_or_none),
-        cmocka_unit_test(writes_numbers_as_people_do),
-        cmocka_unit_test(numbers_read_back_the_same),
-        cmocka_unit_test(numbers_ignore_the_locale),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

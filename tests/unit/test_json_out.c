@@ -2,16 +2,13 @@
 /* The command's JSON writer, judged by a checker that shares no code with it. */
 #include "json_out.h"
 
+#include "rig/rig.h"
 #include "unit/json_check.h"
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static char text[1 << 16];
 static FILE *stream;
@@ -48,8 +45,7 @@ static void assert_misuse(struct json_out *json, const char *mistake, const char
     assert_string_equal(text, written);
 }
 
-static void writes_every_kind(void **state) {
-    (void)state;
+TEST(writes_every_kind) {
     struct json_out json = begin();
     json_object_begin(&json, NULL);
     json_text(&json, "name", "sim");
@@ -74,8 +70,7 @@ static void writes_every_kind(void **state) {
                            "  \"nothing\": null,\n  \"known\": 7,\n  \"unknown\": null\n}");
 }
 
-static void goes_32_levels_deep(void **state) {
-    (void)state;
+TEST(goes_32_levels_deep) {
     struct json_out json = begin();
     for (int i = 0; i < JSON_LEVELS_MAX; i++) {
         json_array_begin(&json, NULL);
@@ -93,8 +88,7 @@ static void goes_32_levels_deep(void **state) {
     assert_non_null(strstr(end(&json), "32 levels"));
 }
 
-static void misuse_is_told_and_writes_no_more(void **state) {
-    (void)state;
+TEST(misuse_is_told_and_writes_no_more) {
     struct json_out json = begin();
     assert_misuse(&json, "no value at all", "");
 
@@ -137,8 +131,7 @@ static void assert_string(const char *value, const char *expected) {
 
 #define REPLACED "\xEF\xBF\xBD"
 
-static void escapes_strings(void **state) {
-    (void)state;
+TEST(escapes_strings) {
     assert_string("", "\"\"");
     assert_string("a\"b\\c/d", "\"a\\\"b\\\\c/d\"");
     assert_string("\b\f\n\r\t\x01\x1f\x7f", "\"\\b\\f\\n\\r\\t\\u0001\\u001f\\u007f\"");
@@ -159,8 +152,7 @@ static uint64_t random_u64(uint64_t *seed) {
     return *seed;
 }
 
-static void any_bytes_make_valid_json(void **state) {
-    (void)state;
+TEST(any_bytes_make_valid_json) {
     uint64_t seed = 20240607;
     for (int round = 0; round < 4000; round++) {
         char bytes[41];
@@ -187,8 +179,7 @@ static void assert_number(double value, const char *expected) {
     assert_document(&json, expected);
 }
 
-static void writes_numbers_as_people_do(void **state) {
-    (void)state;
+TEST(writes_numbers_as_people_do) {
     assert_number(0, "0");
     assert_number(-0.0, "-0");
     assert_number(-1000000, "-1000000");
@@ -203,16 +194,4 @@ static void writes_numbers_as_people_do(void **state) {
     assert_number(5e-324, "5e-324");
     assert_number((double)NAN, "null");
     assert_number(-(double)INFINITY, "null");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_every_kind),
-        cmocka_unit_test(goes_32_levels_deep),
-        cmocka_unit_test(misuse_is_told_and_writes_no_more),
-        cmocka_unit_test(escapes_strings),
-        cmocka_unit_test(any_bytes_make_valid_json),
-        cmocka_unit_test(writes_numbers_as_people_do),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

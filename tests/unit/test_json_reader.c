@@ -5,15 +5,10 @@
  */
 #include "base/decimal.h"
 #include "model/json_reader.h"
+#include "rig/rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* Reads all of the text; NULL: it is valid. */
 static const char *problem_of(const char *text, size_t *at) {
@@ -28,8 +23,7 @@ static const char *problem_of(const char *text, size_t *at) {
     return reader.problem;
 }
 
-static void numbers_that_are_not_finite(void **state) {
-    (void)state;
+TEST(numbers_that_are_not_finite) {
     static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         struct vr_json_reader reader;
@@ -53,8 +47,7 @@ static void numbers_that_are_not_finite(void **state) {
     }
 }
 
-static void everything_else_is_refused(void **state) {
-    (void)state;
+TEST(everything_else_is_refused) {
     static const struct {
         const char *text;
         size_t at;
@@ -116,8 +109,7 @@ static struct vr_json_token token_of(struct vr_json_reader *reader, const char *
     return vr_json_next(reader);
 }
 
-static void nothing_follows_a_refusal(void **state) {
-    (void)state;
+TEST(nothing_follows_a_refusal) {
     struct vr_json_reader reader;
     assert_int_equal(token_of(&reader, "\"\\\0\"", 4).kind, VR_JSON_BAD); /* a zero byte */
     const char *problem = reader.problem;
@@ -125,8 +117,7 @@ static void nothing_follows_a_refusal(void **state) {
     assert_ptr_equal(reader.problem, problem);
 }
 
-static void words_with_escapes(void **state) {
-    (void)state;
+TEST(words_with_escapes) {
     static const char same[] = "\"\\u0061b\"", other[] = "\"\\u0061c\"", zero[] = "\"\\u0000\"",
                       number[] = "12",
                       lengthy[] = "\"\\n23456789012345678901234567890123456789012345678901234567890"
@@ -139,8 +130,7 @@ static void words_with_escapes(void **state) {
     assert_false(vr_json_is(token_of(&reader, number, sizeof number - 1), "12"));
 }
 
-static void whole_numbers(void **state) {
-    (void)state;
+TEST(whole_numbers) {
     static const struct {
         const char *text;
         bool whole;
@@ -170,8 +160,7 @@ static void whole_numbers(void **state) {
 }
 
 /* What the readers of traces and of widths ask for: shifted, rounded, with a sign. */
-static void decimal_numbers(void **state) {
-    (void)state;
+TEST(decimal_numbers) {
     static const struct {
         const char *text;
         int shift;
@@ -201,16 +190,4 @@ static void decimal_numbers(void **state) {
         assert_int_equal(number.negative, good ? rows[i].number.negative : true);
         assert_int_equal(number.exact, good && rows[i].number.exact);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_that_are_not_finite),
-        cmocka_unit_test(everything_else_is_refused),
-        cmocka_unit_test(nothing_follows_a_refusal),
-        cmocka_unit_test(words_with_escapes),
-        cmocka_unit_test(whole_numbers),
-        cmocka_unit_test(decimal_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,47 +8,8 @@
 
 /* -------------------------------------------------------------------- the order */
 
-static void steps_have_names(void **state) {
-    (void)state;
-    static const char *const names[] = {"drain",  "finished",  "move",    "trim",
-                                        "others", "callbacks", "cleanup", "retry",
-                                        "wait",   "fallback",  "rebuild", "lease"};
-    for (int i = 0; i < VRAM_LADDER_STEPS; i++) {
-        assert_string_equal(vram_ladder_step_name((vram_ladder_step)i), names[i]);
-    }
-    assert_string_equal(vram_ladder_step_name((vram_ladder_step)VRAM_LADDER_STEPS), "unknown");
-    assert_string_equal(vram_ladder_step_name((vram_ladder_step)-1), "unknown");
-}
-
-static void wrong_orders_are_refused(void **state) {
-    (void)state;
-    static const char *const wrong[] = {"drian",       "drain,", "drain,drain", "none,drain",
-                                        "drain, move", ",drain", "DRAIN"};
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
-    vram_ladder_options options = {.size = sizeof options};
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        options.steps = wrong[i];
-        vram_status status = vram_pool_ladder_set(pool, &options);
-        if (strcmp(wrong[i], "drain,") == 0) {
-            assert_ok(status); /* nothing behind the comma is no step */
-            continue;
-        }
-        assert_int_equal(status, VRAM_ERR_INVALID);
-        assert_int_equal(vram_option_set("ladder", wrong[i]), VRAM_ERR_INVALID);
-    }
-    assert_ok(vram_option_set("ladder", NULL));
-    options = (vram_ladder_options){.size = sizeof options, .fallback = 8};
-    assert_int_equal(vram_pool_ladder_set(pool, &options), VRAM_ERR_INVALID);
-    assert_true(strstr(vram_error_get()->text, "fall back") != NULL);
-    assert_ok(vram_pool_ladder_set(pool, NULL));
-    vram_error_clear();
-    rig_end_clean(&rig);
-}
-
 /* By the option for all pools, by the call for one; "none" takes no step. */
-static void no_steps_no_climb(void **state) {
-    (void)state;
+TEST(no_steps_no_climb) {
     assert_ok(vram_option_set("ladder", "none"));
     struct rig rig = rig_make("sim", SIM);
     vram_pool *pool = pool_on(rig.device, "main", 0);
@@ -66,12 +27,10 @@ static void no_steps_no_climb(void **state) {
 /* ----------------------------------------------------------------- each step alone */
 
 /* What lies free in small blocks serves a large one when the pool is trimmed, and not before. */
-static void trim_serves(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(trim_serves, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     vram_addr small[512];
-    ballast(&rig, 64 * MIB - 4 * GRANULE);
+    ballast(rig, 64 * MIB - 4 * GRANULE);
     for (int i = 0; i < 512; i++) {
         small[i] = take(pool, 8 * KIB, NULL); /* 4 MiB of them */
     }
@@ -86,12 +45,10 @@ static void trim_serves(void **state) {
     assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_TRIM], 1);
     assert_true(stats_of(pool).ladder_bytes[VRAM_LADDER_TRIM] >= 4 * MIB);
     assert_int_equal(stats_of(pool).ladder_rescues[VRAM_LADDER_TRIM], 1);
-    rig_end_clean(&rig);
 }
 
 /* The same memory in another pool, which may be one of another handle of the same device. */
-static void others_serve(void **state, const char *steps, vram_ladder_step step, bool twice) {
-    (void)state;
+static void others_serve(const char *steps, vram_ladder_step step, bool twice) {
     struct rig rig = rig_make("sim", SIM);
     vram_device *second = NULL;
     if (twice) {
@@ -116,41 +73,36 @@ static void others_serve(void **state, const char *steps, vram_ladder_step step,
     rig_end_clean(&rig);
 }
 
-static void others_serve_alone(void **state) {
-    others_serve(state, "others", VRAM_LADDER_OTHERS, false);
-    others_serve(state, "others", VRAM_LADDER_OTHERS, true);
+TEST(others_serve_alone) {
+    others_serve("others", VRAM_LADDER_OTHERS, false);
+    others_serve("others", VRAM_LADDER_OTHERS, true);
 }
 
 /* Under a limit that all pools share, what others keep at hand is no reason to give a request
    up. */
-static void others_serve_under_a_fraction(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0), *other = pool_on(rig.device, "other", 0);
+TEST(others_serve_under_a_fraction, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0), *other = pool_on(rig->device, "other", 0);
     vram_limits limits = {
         .size = sizeof limits, .fraction = 0.75, .min_free_bytes = VRAM_LIMIT_NONE};
-    assert_ok(vram_device_limits_set(rig.device, &limits));
+    assert_ok(vram_device_limits_set(rig->device, &limits));
     assert_ok(vram_free(take(other, 40 * MIB, NULL), NULL));
-    (void)take(pool, 44 * MIB, rig.queue);
+    (void)take(pool, 44 * MIB, rig->queue);
     assert_int_equal(stats_of(pool).ladder_rescues[VRAM_LADDER_OTHERS], 1);
-    refused(pool, 49 * MIB, rig.queue, VRAM_ERR_LIMIT); /* more than the fraction: no step helps */
+    refused(pool, 49 * MIB, rig->queue, VRAM_ERR_LIMIT); /* more than the fraction: no step helps */
     assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_OTHERS], 1);
-    rig_end_clean(&rig);
 }
 
-static void cleanup_serves_alone(void **state) {
-    others_serve(state, "cleanup", VRAM_LADDER_CLEANUP, false);
-    others_serve(state, "cleanup", VRAM_LADDER_CLEANUP, true);
+TEST(cleanup_serves_alone) {
+    others_serve("cleanup", VRAM_LADDER_CLEANUP, false);
+    others_serve("cleanup", VRAM_LADDER_CLEANUP, true);
 }
 
 /* Memory that a queue's work holds is waited for, behind the row of own steps. */
-static void finished_serves(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM ",lag=10000");
-    vram_pool *pool = pool_on(rig.device, "main", 0);
-    vram_addr addr = take(pool, 40 * MIB, rig.queue);
-    assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, 4 * KIB)); /* which takes its time */
-    assert_ok(vram_free(addr, rig.queue));
+TEST(finished_serves, "sim:" SIM ",lag=10000") {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
+    vram_addr addr = take(pool, 40 * MIB, rig->queue);
+    assert_ok(vram_queue_fill(rig->queue, addr, 7, 1, 4 * KIB)); /* which takes its time */
+    assert_ok(vram_free(addr, rig->queue));
     climb_by(pool, "drain,move,trim,retry", 0);
     refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     climb_by(pool, "finished", 0);
@@ -158,24 +110,21 @@ static void finished_serves(void **state) {
     vram_pool_stats stats = stats_of(pool);
     assert_true(stats.ladder_steps[VRAM_LADDER_FINISHED] > 0);
     assert_int_equal(stats.ladder_rescues[VRAM_LADDER_FINISHED], 1);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------------------- trying again */
 
 /* Acceptance item 25: the retry is one attempt and no more, and what is no exhaustion is not
    retried. */
-static void acceptance_25_retry_once_and_nothing_else(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(acceptance_25_retry_once_and_nothing_else, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     climb_by(pool, "retry", 0);
-    fault(&rig, VRAM_SIM_CREATE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
-    refused(pool, MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    fault(rig, VRAM_SIM_CREATE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    refused(pool, MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     assert_int_equal(stats_of(pool).driver_creates, 2); /* the first, and the retry */
     assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_RETRY], 1);
-    fault(&rig, VRAM_SIM_CREATE, 1, false, VRAM_SIM_OUT_OF_MEMORY);
-    (void)take(pool, MIB, rig.queue);
+    fault(rig, VRAM_SIM_CREATE, 1, false, VRAM_SIM_OUT_OF_MEMORY);
+    (void)take(pool, MIB, rig->queue);
     assert_int_equal(stats_of(pool).driver_creates, 4);
     assert_int_equal(stats_of(pool).ladder_rescues[VRAM_LADDER_RETRY], 1);
 
@@ -184,67 +133,58 @@ static void acceptance_25_retry_once_and_nothing_else(void **state) {
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         uint64_t runs = stats_of(pool).ladder_runs, creates = stats_of(pool).driver_creates;
         vram_addr addr = 0;
-        fault(&rig, VRAM_SIM_CREATE, 1, true, codes[i]);
-        vram_status status = vram_alloc(pool, 20 * MIB, rig.queue, &addr);
+        fault(rig, VRAM_SIM_CREATE, 1, true, codes[i]);
+        vram_status status = vram_alloc(pool, 20 * MIB, rig->queue, &addr);
         assert_false(vram_status_is_exhausted(status));
         assert_int_equal(vram_error_get()->native_code, codes[i]);
         assert_int_equal(stats_of(pool).driver_creates, creates + 1);
         assert_int_equal(stats_of(pool).ladder_runs, runs);
     }
-    assert_ok(vram_sim_fault_set(rig.context, NULL));
-    rig_end_clean(&rig);
+    assert_ok(vram_sim_fault_set(rig->context, NULL));
 }
 
 /* Another error in the middle of a climb ends it, and is what the caller gets. */
-static void another_error_ends_the_climb(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0), *other = pool_on(rig.device, "other", 0);
-    ballast(&rig, 40 * MIB);
+TEST(another_error_ends_the_climb, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0), *other = pool_on(rig->device, "other", 0);
+    ballast(rig, 40 * MIB);
     assert_ok(vram_free(take(other, 20 * MIB, NULL), NULL));
     climb_by(pool, "others,callbacks,retry", 0);
-    fault(&rig, VRAM_SIM_MAP, 1, false, 99); /* of the attempt behind `others` */
-    refused(pool, 20 * MIB, rig.queue, VRAM_ERR_BACKEND);
+    fault(rig, VRAM_SIM_MAP, 1, false, 99); /* of the attempt behind `others` */
+    refused(pool, 20 * MIB, rig->queue, VRAM_ERR_BACKEND);
     assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_OTHERS], 1);
     assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_RETRY], 0);
-    (void)take(pool, 20 * MIB, rig.queue);
-    rig_end_clean(&rig);
+    (void)take(pool, 20 * MIB, rig->queue);
 }
 
 /* Who asks for cached memory alone, or for more than there is, does not disturb anybody. */
-static void some_requests_do_not_climb(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0), *other = pool_on(rig.device, "other", 0);
+TEST(some_requests_do_not_climb, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0), *other = pool_on(rig->device, "other", 0);
     assert_ok(vram_free(take(other, 30 * MIB, NULL), NULL));
     vram_alloc_options cached = {.size = sizeof cached, .flags = VRAM_ALLOC_CACHED_ONLY};
     vram_addr addr = 0;
-    assert_int_equal(vram_alloc_with(pool, MIB, rig.queue, &cached, &addr), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_alloc_with(pool, MIB, rig->queue, &cached, &addr), VRAM_ERR_LIMIT);
     assert_int_equal(stats_of(pool).ladder_runs, 0);
-    refused(pool, 65 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    refused(pool, 65 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     for (int i = 0; i < VRAM_LADDER_STEPS; i++) {
         assert_int_equal(stats_of(pool).ladder_steps[i], 0);
     }
     assert_true(stats_of(other).reserved_bytes >= 30 * MIB);
     const vram_limits tight = {.size = sizeof tight, .hard_bytes = 8 * MIB};
     assert_ok(vram_pool_limits_set(pool, &tight));
-    refused(pool, 9 * MIB, rig.queue, VRAM_ERR_LIMIT);
+    refused(pool, 9 * MIB, rig->queue, VRAM_ERR_LIMIT);
     assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_RETRY], 0);
     assert_true(stats_of(other).reserved_bytes >= 30 * MIB);
-    rig_end_clean(&rig);
 }
 
 /* A deterministic pool is served by others, by callbacks and by the retry; its own memory stays. */
-static void deterministic_pools_climb_less(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", VRAM_POOL_DETERMINISTIC);
-    vram_pool *other = pool_on(rig.device, "other", 0);
+TEST(deterministic_pools_climb_less, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", VRAM_POOL_DETERMINISTIC);
+    vram_pool *other = pool_on(rig->device, "other", 0);
     assert_ok(vram_free(take(other, 30 * MIB, NULL), NULL));
-    (void)take(pool, 40 * MIB, rig.queue);
+    (void)take(pool, 40 * MIB, rig->queue);
     vram_pool_stats stats = stats_of(pool);
     assert_int_equal(stats.ladder_rescues[VRAM_LADDER_OTHERS], 1);
-    refused(pool, 40 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    refused(pool, 40 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     stats = stats_of(pool);
     for (int i = 0; i < VRAM_LADDER_STEPS; i++) {
         bool may = i == VRAM_LADDER_OTHERS || i == VRAM_LADDER_CALLBACKS ||
@@ -252,7 +192,6 @@ static void deterministic_pools_climb_less(void **state) {
         assert_true(may || stats.ladder_steps[i] == 0);
     }
     assert_int_equal(stats.ladder_steps[VRAM_LADDER_RETRY], 1);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------------------ host memory */
@@ -266,12 +205,10 @@ static void spoil(vram_pool *pool) {
 
 /* Item 25: when the library's own memory runs out, all devices are cleaned up, and the request is
    tried once more. */
-static void acceptance_25_host_memory_cleans_all_devices(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM ",devices=2");
+TEST(acceptance_25_host_memory_cleans_all_devices, "sim:" SIM ",devices=2") {
     vram_device *second;
-    assert_ok(vram_device_open(rig.context, 1, &second));
-    vram_pool *pool = pool_on(rig.device, "main", 0), *far = pool_on(second, "far", 0);
+    assert_ok(vram_device_open(rig->context, 1, &second));
+    vram_pool *pool = pool_on(rig->device, "main", 0), *far = pool_on(second, "far", 0);
     uint64_t rescues = 0;
     bool struck = true;
     for (uint64_t nth = 1; struck; nth++) {
@@ -296,14 +233,11 @@ static void acceptance_25_host_memory_cleans_all_devices(void **state) {
     }
     assert_true(rescues > 0);
     vram_device_close(second);
-    rig_end_clean(&rig);
 }
 
 /* It never comes back: the report says which steps were taken, each once, and in vain. */
-static void host_memory_is_out_for_good(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(host_memory_is_out_for_good, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     vram_oom_report report = {.size = sizeof report};
     vram_addr addr = 0;
     for (int i = 0; i < 2; i++) {
@@ -319,26 +253,4 @@ static void host_memory_is_out_for_good(void **state) {
     }
     assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_CLEANUP], 1);
     assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_RETRY], 1);
-    rig_end_clean(&rig);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_have_names),
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-        TEST(wrong_orders_are_refused),
-        TEST(no_steps_no_climb),
-        TEST(trim_serves),
-        TEST(others_serve_alone),
-        TEST(others_serve_under_a_fraction),
-        TEST(cleanup_serves_alone),
-        TEST(finished_serves),
-        TEST(acceptance_25_retry_once_and_nothing_else),
-        TEST(another_error_ends_the_climb),
-        TEST(some_requests_do_not_climb),
-        TEST(deterministic_pools_climb_less),
-        TEST(acceptance_25_host_memory_cleans_all_devices),
-        TEST(host_memory_is_out_for_good),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,40 +41,13 @@ static uint64_t frees(void *user, const vram_oom_event *event) {
     return addr && vram_free(addr, NULL) == VRAM_OK ? 10 * GRANULE : helper->claims;
 }
 
-static void a_callback_that_frees_helps(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
-    struct helper helper;
-    helper_make(&rig, pool, fill_up(&rig, pool), frees, &helper);
-    (void)take(pool, 10 * GRANULE, NULL);
-    assert_int_equal(helper.calls, 1);
-    assert_int_equal(helper.last.size, sizeof(vram_oom_event));
-    assert_int_equal(helper.last.bytes, 10 * GRANULE);
-    assert_int_equal(helper.last.status, VRAM_ERR_DEVICE_MEMORY);
-    assert_int_equal(helper.last.nesting, 1);
-    assert_ptr_equal(helper.last.pool, pool);
-    assert_ptr_equal(helper.last.device, rig.device);
-    vram_pool_stats stats = stats_of(pool);
-    assert_int_equal(stats.ladder_steps[VRAM_LADDER_CALLBACKS], 1);
-    assert_int_equal(stats.ladder_bytes[VRAM_LADDER_CALLBACKS], 10 * GRANULE);
-    assert_int_equal(stats.ladder_rescues[VRAM_LADDER_CALLBACKS], 1);
-    assert_ok(vram_oom_callback_remove(rig.device, helper.id));
-    refused(pool, 10 * GRANULE, NULL, VRAM_ERR_DEVICE_MEMORY);
-    assert_int_equal(helper.calls, 1);
-    assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_CALLBACKS], 1);
-    rig_end_clean(&rig);
-}
-
 /* In the order of adding, each once a climb, and none behind the one that helped. */
-static void callbacks_are_called_in_order(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(callbacks_are_called_in_order, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     struct helper helpers[3];
-    vram_addr addr = fill_up(&rig, pool);
+    vram_addr addr = fill_up(rig, pool);
     for (int i = 0; i < 3; i++) {
-        helper_make(&rig, pool, i == 1 ? addr : 0, frees, &helpers[i]);
+        helper_make(rig, pool, i == 1 ? addr : 0, frees, &helpers[i]);
     }
     helpers[0].claims = UINT64_MAX; /* that much was not let go of, and it does no harm */
     (void)take(pool, 10 * GRANULE, NULL);
@@ -85,11 +58,9 @@ static void callbacks_are_called_in_order(void **state) {
     assert_int_equal(helpers[0].calls, 2);
     assert_int_equal(helpers[1].calls, 2);
     assert_int_equal(helpers[2].calls, 1);
-    rig_end_clean(&rig);
 }
 
-static void callbacks_are_bounded_in_number(void **state) {
-    (void)state;
+TEST(callbacks_are_bounded_in_number) {
     struct rig rig = rig_make("sim", SIM);
     struct helper helper = {.rig = &rig};
     uint64_t ids[VRAM_OOM_CALLBACKS_MAX], more = 77;
@@ -120,18 +91,15 @@ static uint64_t allocates(void *user, const vram_oom_event *event) {
     return 1; /* a lie: it has let go of nothing */
 }
 
-static void a_callback_that_allocates_is_bounded(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(a_callback_that_allocates_is_bounded, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     struct helper helper;
-    helper_make(&rig, pool, 0, allocates, &helper);
-    (void)fill_up(&rig, pool);
+    helper_make(rig, pool, 0, allocates, &helper);
+    (void)fill_up(rig, pool);
     refused(pool, 10 * GRANULE, NULL, VRAM_ERR_DEVICE_MEMORY);
     assert_int_equal(helper.calls, VRAM_OOM_NESTING_MAX);
     assert_int_equal(helper.deepest, VRAM_OOM_NESTING_MAX);
     assert_int_equal(helper.inner, VRAM_ERR_DEVICE_MEMORY);
-    rig_end_clean(&rig);
 }
 
 static uint64_t destroys(void *user, const vram_oom_event *event) {
@@ -142,39 +110,16 @@ static uint64_t destroys(void *user, const vram_oom_event *event) {
     return 1;
 }
 
-static void a_callback_may_destroy_the_pool(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(a_callback_may_destroy_the_pool, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     struct helper helper;
-    helper_make(&rig, pool, 0, destroys, &helper);
-    (void)fill_up(&rig, pool);
-    refused(pool, 10 * GRANULE, rig.queue, VRAM_ERR_STALE);
+    helper_make(rig, pool, 0, destroys, &helper);
+    (void)fill_up(rig, pool);
+    refused(pool, 10 * GRANULE, rig->queue, VRAM_ERR_STALE);
     assert_ok(helper.inner);
     assert_int_equal(helper.calls, 1);
-    pool = pool_on(rig.device, "next", 0); /* all its memory is there again */
-    (void)take(pool, 10 * GRANULE, rig.queue);
-    rig_end_clean(&rig);
-}
-
-static uint64_t closes(void *user, const vram_oom_event *event) {
-    struct helper *helper = user;
-    vram_device_close(event->device);
-    helper->calls++;
-    return 1;
-}
-
-static void a_callback_may_close_the_device(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
-    struct helper helper;
-    helper_make(&rig, pool, 0, closes, &helper);
-    (void)fill_up(&rig, pool);
-    refused(pool, 10 * GRANULE, NULL, VRAM_ERR_STALE);
-    assert_int_equal(helper.calls, 1);
-    assert_int_equal(sim_state(&rig).live_bytes, 0);
-    vram_context_destroy(rig.context);
+    pool = pool_on(rig->device, "next", 0); /* all its memory is there again */
+    (void)take(pool, 10 * GRANULE, rig->queue);
 }
 
 static uint64_t removes_itself(void *user, const vram_oom_event *event) {
@@ -184,18 +129,15 @@ static uint64_t removes_itself(void *user, const vram_oom_event *event) {
     return 0;
 }
 
-static void a_callback_may_remove_itself(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(a_callback_may_remove_itself, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     struct helper helper;
-    helper_make(&rig, pool, 0, removes_itself, &helper);
-    (void)fill_up(&rig, pool);
+    helper_make(rig, pool, 0, removes_itself, &helper);
+    (void)fill_up(rig, pool);
     refused(pool, 10 * GRANULE, NULL, VRAM_ERR_DEVICE_MEMORY);
     refused(pool, 10 * GRANULE, NULL, VRAM_ERR_DEVICE_MEMORY);
     assert_ok(helper.inner);
     assert_int_equal(helper.calls, 1);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------------------ staying away */
@@ -220,8 +162,7 @@ static void *ask(void *user) {
 
 /* No other thread waits for a callback that does not return: not one that allocates, frees, trims
    or adds another; only who removes it does, up to the deadline. */
-static void a_long_callback_delays_its_own_thread(void **state) {
-    (void)state;
+TEST(a_long_callback_delays_its_own_thread) {
     assert_ok(vram_option_set("wait_timeout", "20ms"));
     struct rig rig = rig_make("sim", SIM);
     vram_pool *pool = pool_on(rig.device, "main", 0);
@@ -256,8 +197,7 @@ static void *remove_it(void *user) {
 }
 
 /* What a callback uses may go once it is removed. */
-static void removing_waits_for_the_call(void **state) {
-    (void)state;
+TEST(removing_waits_for_the_call) {
     struct rig rig = rig_make("sim", SIM);
     vram_pool *pool = pool_on(rig.device, "main", 0);
     struct helper helper, asker;
@@ -278,16 +218,4 @@ static void removing_waits_for_the_call(void **state) {
     assert_int_equal(pthread_join(asks, NULL), 0);
     assert_int_equal(asker.inner, VRAM_ERR_DEVICE_MEMORY);
     rig_end_clean(&rig);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-        TEST(a_callback_that_frees_helps),     TEST(callbacks_are_called_in_order),
-        TEST(callbacks_are_bounded_in_number), TEST(a_callback_that_allocates_is_bounded),
-        TEST(a_callback_may_destroy_the_pool), TEST(a_callback_may_close_the_device),
-        TEST(a_callback_may_remove_itself),    TEST(a_long_callback_delays_its_own_thread),
-        TEST(removing_waits_for_the_call),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

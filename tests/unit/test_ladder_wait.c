@@ -53,66 +53,56 @@ static void *hold(void *user) {
 }
 
 /* What another thread frees a little later is waited for. */
-static void another_thread_frees(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(another_thread_frees, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     pthread_barrier_t met;
     pthread_t thread;
-    struct holder holder = {.pool = pool, .queue = rig.queue, .pause = 30, .met = &met};
+    struct holder holder = {.pool = pool, .queue = rig->queue, .pause = 30, .met = &met};
     pthread_barrier_init(&met, NULL, 2);
     wait_up_to(pool, 20 * SECOND);
     assert_int_equal(pthread_create(&thread, NULL, hold, &holder), 0);
     pthread_barrier_wait(&met);
     assert_ok(holder.status);
     uint64_t begin = now_ns();
-    (void)take(pool, 40 * MIB, rig.queue);
+    (void)take(pool, 40 * MIB, rig->queue);
     assert_true(now_ns() - begin < 10 * SECOND);
     pthread_join(thread, NULL);
     vram_pool_stats stats = stats_of(pool);
     assert_int_equal(stats.ladder_steps[VRAM_LADDER_WAIT], 1);
     assert_int_equal(stats.ladder_rescues[VRAM_LADDER_WAIT], 1);
     pthread_barrier_destroy(&met);
-    rig_end_clean(&rig);
 }
 
 /* A thread that has the memory and does nothing is waited for until the deadline. */
-static void the_deadline_ends_it(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(the_deadline_ends_it, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     pthread_barrier_t met;
     pthread_t thread;
-    struct holder holder = {.pool = pool, .queue = rig.queue, .pause = 400, .met = &met};
+    struct holder holder = {.pool = pool, .queue = rig->queue, .pause = 400, .met = &met};
     pthread_barrier_init(&met, NULL, 2);
     wait_up_to(pool, SECOND / 20);
     assert_int_equal(pthread_create(&thread, NULL, hold, &holder), 0);
     pthread_barrier_wait(&met);
     uint64_t begin = now_ns();
-    refused(pool, 40 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    refused(pool, 40 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     assert_true(now_ns() - begin >= SECOND / 20);
     pthread_join(thread, NULL);
     assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_WAIT], 1);
     pthread_barrier_destroy(&met);
-    rig_end_clean(&rig);
 }
 
 /* A program of one thread has nobody to wait for. */
-static void nobody_is_not_waited_for(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
-    (void)take(pool, 30 * MIB, rig.queue);
+TEST(nobody_is_not_waited_for, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
+    (void)take(pool, 30 * MIB, rig->queue);
     wait_up_to(pool, 3600 * SECOND);
-    refused(pool, 40 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    refused(pool, 40 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_WAIT], 0);
-    rig_end_clean(&rig);
 }
 
 /* Nor is a captured region that is open: its graphs may run at any time, so what was freed in it
    does not come back by waiting. */
-static void regions_are_not_waited_for(void **state) {
-    (void)state;
+TEST(regions_are_not_waited_for) {
     for (int ordered = 0; ordered < 2; ordered++) {
         struct rig rig = rig_make("sim", SIM);
         vram_pool *pool = pool_on(rig.device, "main", ordered ? VRAM_POOL_DETERMINISTIC : 0);
@@ -137,17 +127,15 @@ static void regions_are_not_waited_for(void **state) {
 
 /* Two threads hold half each and want another half: one of them fails at once and frees what it
    has, which is what the other has waited for. */
-static void all_wait_and_one_finds_out(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
+TEST(all_wait_and_one_finds_out, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
     pthread_barrier_t met;
     pthread_t threads[2];
     struct holder holders[2];
     pthread_barrier_init(&met, NULL, 2);
     wait_up_to(pool, 60 * SECOND);
     for (int i = 0; i < 2; i++) {
-        holders[i] = (struct holder){.pool = pool, .queue = rig.queue, .wants = true, .met = &met};
+        holders[i] = (struct holder){.pool = pool, .queue = rig->queue, .wants = true, .met = &met};
         assert_int_equal(pthread_create(&threads[i], NULL, hold, &holders[i]), 0);
     }
     for (int i = 0; i < 2; i++) {
@@ -158,7 +146,6 @@ static void all_wait_and_one_finds_out(void **state) {
     vram_status failed = holders[0].status == VRAM_OK ? holders[1].status : holders[0].status;
     assert_int_equal(failed, VRAM_ERR_DEVICE_MEMORY);
     pthread_barrier_destroy(&met);
-    rig_end_clean(&rig);
 }
 
 static atomic_bool churn_may_end;
@@ -214,8 +201,7 @@ static void *work(void *user) {
 
 /* Memory that the plans of other threads move is in no space meanwhile, and is there right after:
    nobody is refused a block in a pool with hardly any live. */
-static void plans_of_other_threads_are_waited_for(void **state) {
-    (void)state;
+TEST(plans_of_other_threads_are_waited_for) {
     struct rig rig = rig_make("sim", "memory=64M,granule=2M,lag=60");
     vram_limits limits = {.size = sizeof limits, .hard_bytes = 4 * GRANULE};
     vram_pool_options options = {
@@ -265,9 +251,8 @@ static void *churn(void *user) {
 
 /* All memory is one hole of the other space, which is pending and free in turns, as others use a
    little of it. */
-static void memory_that_is_pending_now_and_then(void **state) {
+TEST(memory_that_is_pending_now_and_then) {
     enum { SMALL = 32 * 1024, BLOCKS = 4 * GRANULE / SMALL };
-    (void)state;
     struct rig rig = rig_make("sim", "memory=64M,granule=2M,lag=3");
     vram_limits limits = {.size = sizeof limits, .hard_bytes = 4 * GRANULE};
     vram_pool_options options = {
@@ -303,18 +288,4 @@ static void memory_that_is_pending_now_and_then(void **state) {
     }
     assert_int_equal(refused, 0);
     rig_end_clean(&rig);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-        TEST(another_thread_frees),
-        TEST(the_deadline_ends_it),
-        TEST(nobody_is_not_waited_for),
-        TEST(regions_are_not_waited_for),
-        TEST(all_wait_and_one_finds_out),
-        TEST(plans_of_other_threads_are_waited_for),
-        TEST(memory_that_is_pending_now_and_then),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,11 +87,10 @@ static struct watched now(void) {
 }
 
 /* The path is the newest thing of what a loader has to know. */
-static int loader_open(void **state) {
+static int loader_open(void) {
     struct instance_world instance;
     struct device_world device;
     struct vr_vk_memory *memory;
-    (void)state;
     watched_file();
     setenv("VK_ADD_LAYER_PATH", VRAM_LAYER_PATH, 1);
     setenv("VK_INSTANCE_LAYERS", "VK_LAYER_VRAM_run", 1);
@@ -114,20 +113,18 @@ static int loader_open(void **state) {
     return 0;
 }
 
-static int loader_leave(void **state) {
-    (void)state;
+static int loader_leave(void) {
     watched_end();
     return 0;
 }
 
 /* --------------------------------------------------------------------- tests */
 
-static void instances_and_devices_end_in_any_order(void **state) {
+TEST(instances_and_devices_end_in_any_order) {
     struct instance_world first, second;
     struct device_world of_first, of_second, more;
     struct vr_vk_memory *memory[3];
     struct watched before = now();
-    (void)state;
     instance_begin(&first);
     instance_begin(&second);
     device_begin(&first, &of_first);
@@ -153,13 +150,12 @@ static void instances_and_devices_end_in_any_order(void **state) {
     assert_int_equal(now().strangers, 0);
 }
 
-static void under_a_limit_the_heap_is_smaller(void **state) {
+TEST(under_a_limit_the_heap_is_smaller) {
     struct instance_world instance;
     struct device_world device;
     struct vr_vk_memory_properties memory;
     struct vr_vk_memory_properties_2 second = {.head.type = VR_VK_TYPE_MEMORY_PROPERTIES};
     struct vr_vk_memory *first, *more = NULL;
-    (void)state;
     watched_limit(100 * MIB);
     instance_begin(&instance);
     device_begin(&instance, &device);
@@ -189,12 +185,11 @@ static void *work(void *argument) {
     return NULL;
 }
 
-static void threads_leave_nothing(void **state) {
+TEST(threads_leave_nothing) {
     struct instance_world instance;
     struct device_world device;
     pthread_t threads[4];
     struct watched before = now();
-    (void)state;
     instance_begin(&instance);
     device_begin(&instance, &device);
     for (int i = 0; i < 4; i++) {
@@ -209,11 +204,4 @@ static void threads_leave_nothing(void **state) {
     assert_int_equal(now().counted, 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(instances_and_devices_end_in_any_order),
-        cmocka_unit_test(under_a_limit_the_heap_is_smaller),
-        cmocka_unit_test(threads_leave_nothing),
-    };
-    return cmocka_run_group_tests(tests, loader_open, loader_leave);
-}
+WHOLE_FILE(loader_open, loader_leave)

@@ -68,17 +68,17 @@ static int load_without_page(void *argument) {
     return 0;
 }
 
+static int watch(void);
+
 /* First: the recorder looks for its page once in a process. */
-static void without_vram_run_nothing_is_replaced(void **state) {
-    (void)state;
+TEST(without_vram_run_nothing_is_replaced) {
     assert_int_equal(in_child(load_without_page, NULL), 0);
 }
 
-static void the_loader_learns_the_version_and_the_name(void **state) {
+TEST_IN(watch, NULL, the_loader_learns_the_version_and_the_name) {
     vr_cl_uint version = 0;
     size_t bytes = 0;
     char name[64];
-    (void)state;
     assert_int_equal(clGetLayerInfo(LAYER_CL_API_VERSION, sizeof version, &version, &bytes), 0);
     assert_int_equal(version, 100);
     assert_int_equal(bytes, sizeof version);
@@ -89,10 +89,9 @@ static void the_loader_learns_the_version_and_the_name(void **state) {
     assert_int_equal(clGetLayerInfo(0, sizeof name, name, NULL), VR_CL_INVALID_VALUE);
 }
 
-static void a_bad_table_is_refused(void **state) {
+TEST(a_bad_table_is_refused) {
     vr_cl_uint count = 0;
     void *const *own = NULL, *nothing[LAYER_CL_PLACES] = {NULL};
-    (void)state;
     assert_int_equal(clInitLayer(LAYER_CL_PLACES, NULL, &count, &own), VR_CL_INVALID_VALUE);
     assert_int_equal(clInitLayer(0, driver_table, NULL, &own), VR_CL_INVALID_VALUE);
     assert_int_equal(clInitLayer(0, driver_table, &count, NULL), VR_CL_INVALID_VALUE);
@@ -102,20 +101,20 @@ static void a_bad_table_is_refused(void **state) {
     assert_null(own[place_of("clCreateBuffer")]);
 }
 
-static void an_old_loader_keeps_what_it_lacks(void **state) {
+TEST(an_old_loader_keeps_what_it_lacks) {
+    may_leave("tables of vram run stay");
     vr_cl_uint count = 0;
     void *const *own = NULL;
-    (void)state;
     assert_int_equal(clInitLayer(83, driver_table, &count, &own), VR_CL_SUCCESS); /* OpenCL 1.1 */
     assert_non_null(own[place_of("clCreateSubBuffer")]);
     assert_null(own[place_of("clCreateImage")]);
     assert_null(own[place_of("clSVMAlloc")]);
 }
 
-static void a_layer_that_is_listed_twice_counts_once(void **state) {
+TEST(a_layer_that_is_listed_twice_counts_once) {
+    may_leave("tables of vram run stay");
     vr_cl_uint count = 0;
     void *const *own = NULL, *const *again = NULL, *table[LAYER_CL_PLACES];
-    (void)state;
     assert_int_equal(clInitLayer(LAYER_CL_PLACES, driver_table, &count, &own), VR_CL_SUCCESS);
     for (int i = 0; i < LAYER_CL_PLACES; i++) {
         table[i] = own[i] ? own[i] : driver_table[i];
@@ -127,9 +126,9 @@ static void a_layer_that_is_listed_twice_counts_once(void **state) {
     context = context_make(device);
 }
 
-static void a_buffer_lives_until_its_last_reference(void **state) {
+TEST(a_buffer_lives_until_its_last_reference) {
+    may_leave("tables of vram run stay");
     struct watched before = now();
-    (void)state;
     struct vr_cl_memory *memory = buffer(MIB);
     assert_int_equal(now().live[RUN_DEVICE], before.live[RUN_DEVICE] + MIB);
     assert_int_equal(now().allocs, before.allocs + 1);
@@ -142,9 +141,8 @@ static void a_buffer_lives_until_its_last_reference(void **state) {
     assert_int_equal(now().strangers, before.strangers);
 }
 
-static void a_program_may_not_ask_for_the_code(void **state) {
+TEST(a_program_may_not_ask_for_the_code) {
     struct watched before = now();
-    (void)state;
     struct vr_cl_memory *memory = cl.clCreateBuffer(context, 0, KIB, NULL, NULL);
     assert_non_null(memory);
     assert_null(cl.clCreateBuffer(context, 0, 0, NULL, NULL)); /* of no bytes */
@@ -153,12 +151,11 @@ static void a_program_may_not_ask_for_the_code(void **state) {
     assert_int_equal(now().counted, before.counted);
 }
 
-static void parts_keep_their_buffer(void **state) {
+TEST(parts_keep_their_buffer) {
     struct vr_cl_region region = {0, 8192};
     struct layer_cl_image_desc desc = {.type = 0x10F1};
     struct watched before = now();
     vr_cl_int code = -1;
-    (void)state;
     struct vr_cl_memory *memory = buffer(MIB);
     struct vr_cl_memory *part =
         cl.clCreateSubBuffer(memory, 0, VR_CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
@@ -176,11 +173,10 @@ static void parts_keep_their_buffer(void **state) {
     assert_int_equal(now().strangers, before.strangers);
 }
 
-static void images_and_pipes_are_as_large_as_the_driver_says(void **state) {
+TEST(images_and_pipes_are_as_large_as_the_driver_says) {
     struct layer_cl_image_desc desc = {.type = 0x10F1};
     struct watched before = now();
     vr_cl_int code = -1;
-    (void)state;
     struct vr_cl_memory *image = cl.clCreateImage(context, 0, NULL, &desc, NULL, NULL);
     struct vr_cl_memory *older = cl.clCreateImage2D(context, 0, NULL, 64, 64, 0, NULL, &code);
     struct vr_cl_memory *pipe = cl.clCreatePipe(context, 0, 16, 256, NULL, &code);
@@ -197,13 +193,12 @@ static void images_and_pipes_are_as_large_as_the_driver_says(void **state) {
     assert_int_equal(now().limit_refusals, before.limit_refusals + 1);
 }
 
-static void memory_of_the_host_and_of_others_is_told_apart(void **state) {
+TEST(memory_of_the_host_and_of_others_is_told_apart) {
     const vr_cl_bits imports[] = {0x2060, 7, 0}, plain[] = {0x7777, 1, 0};
     static char bytes[4096];
     struct watched before = now();
     vr_cl_int code = -1;
     struct vr_cl_memory *memory[4];
-    (void)state;
     watched_limit(1); /* of none of the device's memory */
     memory[0] = cl.clCreateBuffer(context, VR_CL_MEM_ALLOC_HOST_PTR, 4096, NULL, &code);
     memory[1] = cl.clCreateBuffer(context, LAYER_CL_MEM_USE_HOST_PTR, 4096, bytes, &code);
@@ -221,9 +216,8 @@ static void memory_of_the_host_and_of_others_is_told_apart(void **state) {
     assert_int_equal(now().frees, before.frees + 4);
 }
 
-static void a_refused_release_leaves_the_buffer(void **state) {
+TEST(a_refused_release_leaves_the_buffer) {
     struct watched before = now();
-    (void)state;
     struct vr_cl_memory *memory = buffer(MIB);
     plan->refuse("clReleaseMemObject", 1, VR_CL_OUT_OF_RESOURCES, false);
     assert_int_equal(cl.clReleaseMemObject(memory), VR_CL_OUT_OF_RESOURCES);
@@ -238,10 +232,9 @@ static void a_refused_release_leaves_the_buffer(void **state) {
     assert_int_equal(now().counted, before.counted);
 }
 
-static void a_driver_that_is_out_of_memory_is_noted(void **state) {
+TEST(a_driver_that_is_out_of_memory_is_noted) {
     struct watched before = now();
     vr_cl_int code = 0;
-    (void)state;
     plan->refuse("clCreateBuffer", 1, VR_CL_MEM_OBJECT_ALLOCATION_FAILURE, false);
     assert_null(cl.clCreateBuffer(context, 0, MIB, NULL, &code));
     plan->refuse("clCreateBuffer", 1, VR_CL_INVALID_VALUE, false);
@@ -260,10 +253,9 @@ static void free_them(struct vr_cl_queue *queue, vr_cl_uint count, void **pointe
     }
 }
 
-static void shared_virtual_memory_is_freed_in_three_ways(void **state) {
+TEST(shared_virtual_memory_is_freed_in_three_ways) {
     struct watched before = now();
     void *pointers[40];
-    (void)state;
     for (int i = 0; i < 40; i++) {
         assert_non_null(pointers[i] = cl.clSVMAlloc(context, 0, 4096, 0));
     }
@@ -285,7 +277,7 @@ static void shared_virtual_memory_is_freed_in_three_ways(void **state) {
     watched_limit(0);
 }
 
-static void unified_shared_memory_is_found_by_name(void **state) {
+TEST(unified_shared_memory_is_found_by_name) {
     void *(*alloc)(struct vr_cl_context *, struct vr_cl_device *, const vr_cl_bits *, size_t,
                    vr_cl_uint, vr_cl_int *);
     void *(*shared)(struct vr_cl_context *, struct vr_cl_device *, const vr_cl_bits *, size_t,
@@ -293,7 +285,6 @@ static void unified_shared_memory_is_found_by_name(void **state) {
     vr_cl_int (*release)(struct vr_cl_context *, void *);
     struct watched before = now();
     vr_cl_int code = -1;
-    (void)state;
     void *own = cl.clGetExtensionFunctionAddress("clDeviceMemAllocINTEL");
     assert_true(own != get_any("clDeviceMemAllocINTEL"));
     function_set(&alloc, own);
@@ -322,12 +313,11 @@ static void unified_shared_memory_is_found_by_name(void **state) {
 
 /* ------------------------------------------------------------------- limits */
 
-static void a_limit_makes_the_device_look_smaller(void **state) {
+TEST(a_limit_makes_the_device_look_smaller) {
     uint64_t total = 0, largest = 0;
     size_t free_kib[2], needed = 0;
     vr_cl_int code = 0;
     char name[64];
-    (void)state;
     watched_limit(now().counted + 100 * MIB);
     struct vr_cl_memory *memory = buffer(60 * MIB);
     cl.clGetDeviceInfo(device, VR_CL_DEVICE_GLOBAL_MEM_SIZE, 8, &total, &needed);
@@ -353,10 +343,9 @@ static void a_limit_makes_the_device_look_smaller(void **state) {
     assert_int_equal(total, UINT64_C(1024) * MIB);
 }
 
-static void devices_are_numbered_as_the_loader_lists_them(void **state) {
+TEST(devices_are_numbered_as_the_loader_lists_them) {
     vr_cl_int code = -1;
     struct vr_cl_context *other = context_make(device_at(1, 1));
-    (void)state;
     struct vr_cl_memory *memory = cl.clCreateBuffer(other, 0, MIB, NULL, &code);
     assert_int_equal(watched_of(RUN_OPENCL, 3).live[RUN_DEVICE], MIB);
     give(memory);
@@ -397,11 +386,10 @@ static void *work(void *argument) {
     return NULL;
 }
 
-static void threads_leave_nothing(void **state) {
+TEST(threads_leave_nothing) {
     pthread_t threads[THREADS];
     struct watched before = now();
     uint64_t live = fake->live();
-    (void)state;
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)(i + 1)), 0);
     }
@@ -415,10 +403,10 @@ static void threads_leave_nothing(void **state) {
 }
 
 /* Without memory for its records the layer stays out of the program's way. */
-static void the_program_does_not_notice_a_lack_of_host_memory(void **state) {
+TEST(the_program_does_not_notice_a_lack_of_host_memory) {
+    may_leave("tables of vram run stay");
     uint64_t live = fake->live();
     struct vr_cl_memory *memory[200];
-    (void)state;
     for (uint64_t nth = 1; nth < 4; nth++) {
         vr_mem_fail_at(nth, true);
         struct vr_cl_context *other = context_make(device_at(0, 1));
@@ -435,38 +423,14 @@ static void the_program_does_not_notice_a_lack_of_host_memory(void **state) {
     assert_int_equal(fake->live(), live);
 }
 
-static int load(void **state) {
-    (void)state;
+static int load(void) {
     driver_load();
     return 0;
 }
 
-static int watch(void **state) {
-    (void)state;
+static int watch(void) {
     watched_begin();
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_vram_run_nothing_is_replaced),
-        cmocka_unit_test_setup(the_loader_learns_the_version_and_the_name, watch),
-        cmocka_unit_test(a_bad_table_is_refused),
-        cmocka_unit_test(an_old_loader_keeps_what_it_lacks),
-        cmocka_unit_test(a_layer_that_is_listed_twice_counts_once),
-        cmocka_unit_test(a_buffer_lives_until_its_last_reference),
-        cmocka_unit_test(a_program_may_not_ask_for_the_code),
-        cmocka_unit_test(parts_keep_their_buffer),
-        cmocka_unit_test(images_and_pipes_are_as_large_as_the_driver_says),
-        cmocka_unit_test(memory_of_the_host_and_of_others_is_told_apart),
-        cmocka_unit_test(a_refused_release_leaves_the_buffer),
-        cmocka_unit_test(a_driver_that_is_out_of_memory_is_noted),
-        cmocka_unit_test(shared_virtual_memory_is_freed_in_three_ways),
-        cmocka_unit_test(unified_shared_memory_is_found_by_name),
-        cmocka_unit_test(a_limit_makes_the_device_look_smaller),
-        cmocka_unit_test(devices_are_numbered_as_the_loader_lists_them),
-        cmocka_unit_test(threads_leave_nothing),
-        cmocka_unit_test(the_program_does_not_notice_a_lack_of_host_memory),
-    };
-    return cmocka_run_group_tests(tests, load, NULL);
-}
+WHOLE_FILE(load, NULL)

@@ -58,9 +58,8 @@ static void skip_without_layers(void) {
     }
 }
 
-static int loader_open(void **state) {
+static int loader_open(void) {
     vr_cl_uint count = 0;
-    (void)state;
     watched_file();
     setenv("OPENCL_LAYERS", VRAM_RUN_PATH, 1);
     assert_non_null(dlopen(VRAM_RUN_PATH, RTLD_NOW)); /* as the loader will, or does not */
@@ -85,22 +84,20 @@ static int loader_open(void **state) {
     return 0;
 }
 
-static int loader_leave(void **state) {
-    (void)state;
+static int loader_leave(void) {
     watched_end();
     return 0;
 }
 
 /* --------------------------------------------------------------------- tests */
 
-static void buffers_of_two_contexts_end_in_any_order(void **state) {
+TEST(buffers_of_two_contexts_end_in_any_order) {
     struct vr_cl_context *first = context_make();
     struct vr_cl_context *second =
         cl.clCreateContextFromType(NULL, VR_CL_DEVICE_TYPE_ALL, NULL, NULL, NULL);
     struct vr_cl_region region = {0, 65536};
     struct vr_cl_memory *memory[3];
     vr_cl_int code = -1;
-    (void)state;
     struct watched before = now();
     memory[0] = cl.clCreateBuffer(first, VR_CL_MEM_READ_WRITE, 3 * MIB, NULL, &code);
     memory[1] = cl.clCreateBuffer(second, VR_CL_MEM_READ_WRITE, 5 * MIB, NULL, NULL);
@@ -119,11 +116,10 @@ static void buffers_of_two_contexts_end_in_any_order(void **state) {
     assert_int_equal(now().strangers, 0);
 }
 
-static void invalid_calls_reach_the_driver(void **state) {
+TEST(invalid_calls_reach_the_driver) {
     struct vr_cl_context *context = context_make();
     vr_cl_int code = 0;
     struct watched before = now();
-    (void)state;
     assert_null(cl.clCreateBuffer(NULL, 0, MIB, NULL, &code));
     assert_int_equal(code, VR_CL_INVALID_CONTEXT);
     assert_null(cl.clCreateBuffer(context, 0, 0, NULL, &code));
@@ -144,13 +140,12 @@ static void invalid_calls_reach_the_driver(void **state) {
     cl.clReleaseContext(context);
 }
 
-static void images_have_the_size_that_the_driver_gives_them(void **state) {
+TEST(images_have_the_size_that_the_driver_gives_them) {
     struct vr_cl_context *context = context_make();
     const uint32_t format[2] = {0x10B5, 0x10DE}; /* CL_RGBA of CL_FLOAT */
     struct layer_cl_image_desc desc = {.type = 0x10F1, .width = 256, .height = 128};
     vr_cl_int code = -1;
     struct watched before = now();
-    (void)state;
     struct vr_cl_memory *image =
         cl.clCreateImage(context, VR_CL_MEM_READ_WRITE,
                          (const struct layer_cl_image_format *)format, &desc, NULL, &code);
@@ -166,11 +161,10 @@ static void images_have_the_size_that_the_driver_gives_them(void **state) {
     cl.clReleaseContext(context);
 }
 
-static void shared_virtual_memory_is_freed_in_order(void **state) {
+TEST(shared_virtual_memory_is_freed_in_order) {
     struct vr_cl_context *context = context_make();
     vr_cl_int code = -1;
     void *pointers[3];
-    (void)state;
     struct vr_cl_queue *queue = cl.clCreateCommandQueue(context, device, 0, &code);
     struct watched before = now();
     for (int i = 0; i < 3; i++) {
@@ -186,10 +180,9 @@ static void shared_virtual_memory_is_freed_in_order(void **state) {
     cl.clReleaseContext(context);
 }
 
-static void under_a_limit_the_device_is_smaller(void **state) {
+TEST(under_a_limit_the_device_is_smaller) {
     uint64_t total = 0, largest = 0;
     vr_cl_int code = 0;
-    (void)state;
     watched_limit(UINT64_C(64) * MIB + now().counted);
     struct vr_cl_context *context = context_make();
     cl.clGetDeviceInfo(device, VR_CL_DEVICE_GLOBAL_MEM_SIZE, sizeof total, &total, NULL);
@@ -208,12 +201,11 @@ static void under_a_limit_the_device_is_smaller(void **state) {
     watched_limit(0);
 }
 
-static void a_part_of_a_device_counts_as_the_device(void **state) {
+TEST(a_part_of_a_device_counts_as_the_device) {
     const vr_cl_props equally[] = {0x1086, 1, 0}; /* CL_DEVICE_PARTITION_EQUALLY, one unit each */
     struct vr_cl_device *parts[16], *whole = device;
     struct watched before = now();
     vr_cl_uint count = 0;
-    (void)state;
     if (cl.clCreateSubDevices(device, equally, 16, parts, &count) != VR_CL_SUCCESS || !count) {
         return; /* a processor with one unit */
     }
@@ -242,11 +234,10 @@ static void *work(void *argument) {
     return NULL;
 }
 
-static void threads_leave_nothing(void **state) {
+TEST(threads_leave_nothing) {
     struct vr_cl_context *context = context_make();
     pthread_t threads[4];
     struct watched before = now();
-    (void)state;
     for (int i = 0; i < 4; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, work, context), 0);
     }
@@ -258,15 +249,4 @@ static void threads_leave_nothing(void **state) {
     cl.clReleaseContext(context);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buffers_of_two_contexts_end_in_any_order),
-        cmocka_unit_test(invalid_calls_reach_the_driver),
-        cmocka_unit_test(images_have_the_size_that_the_driver_gives_them),
-        cmocka_unit_test(shared_virtual_memory_is_freed_in_order),
-        cmocka_unit_test(under_a_limit_the_device_is_smaller),
-        cmocka_unit_test(a_part_of_a_device_counts_as_the_device),
-        cmocka_unit_test(threads_leave_nothing),
-    };
-    return cmocka_run_group_tests(tests, loader_open, loader_leave);
-}
+WHOLE_FILE(loader_open, loader_leave)

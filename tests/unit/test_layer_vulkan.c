@@ -262,10 +262,9 @@ static struct watched now(unsigned ordinal) {
 
 /* --------------------------------------------------------------------- tests */
 
-static void an_old_loader_leaves_the_layer_out(void **state) {
+TEST(an_old_loader_leaves_the_layer_out) {
     struct layer_vk_negotiate old = {.type = LAYER_VK_NEGOTIATE, .version = 1};
     struct layer_vk_negotiate wrong = {.type = 7, .version = 2};
-    (void)state;
     assert_int_equal(vkNegotiateLoaderLayerInterfaceVersion(&old), VR_VK_INITIALIZATION_FAILED);
     assert_int_equal(vkNegotiateLoaderLayerInterfaceVersion(&wrong), VR_VK_INITIALIZATION_FAILED);
     assert_int_equal(vkNegotiateLoaderLayerInterfaceVersion(NULL), VR_VK_INITIALIZATION_FAILED);
@@ -275,10 +274,10 @@ static void an_old_loader_leaves_the_layer_out(void **state) {
     assert_true(layer.instance_get && layer.device_get);
 }
 
-static void what_cannot_be_created_is_forgotten(void **state) {
+TEST(what_cannot_be_created_is_forgotten) {
+    may_leave("tables of vram run stay");
     struct vr_vk_instance_info bare = {.head.type = VR_VK_TYPE_INSTANCE};
     struct vr_vk_device *device = NULL;
-    (void)state;
     assert_int_equal(
         OF_INSTANCE(create_instance_fn, NULL, "vkCreateInstance")(&bare, NULL, &instance),
         VR_VK_INITIALIZATION_FAILED);
@@ -297,9 +296,8 @@ static void what_cannot_be_created_is_forgotten(void **state) {
     assert_null(device);
 }
 
-static void functions_are_found_as_the_driver_has_them(void **state) {
+TEST(functions_are_found_as_the_driver_has_them) {
     struct vr_vk_device *device = device_of(0);
-    (void)state;
     assert_null(layer.instance_get(NULL, "vkQueueSubmit"));
     assert_null(layer.instance_get(instance, NULL));
     assert_null(layer.device_get(device, NULL));
@@ -320,10 +318,10 @@ static void functions_are_found_as_the_driver_has_them(void **state) {
     device_end(device);
 }
 
-static void equal_handles_of_two_devices_are_two_blocks(void **state) {
+TEST(equal_handles_of_two_devices_are_two_blocks) {
+    may_leave("tables of vram run stay");
     struct vr_vk_device *first = device_of(0), *second = device_of(1);
     struct vr_vk_memory *of_first, *of_second;
-    (void)state;
     struct watched before = now(0);
     assert_int_equal(take(first, 3 * MIB, 0, NULL, &of_first), VR_VK_SUCCESS);
     assert_int_equal(take(second, 5 * MIB, 0, NULL, &of_second), VR_VK_SUCCESS);
@@ -340,14 +338,13 @@ static void equal_handles_of_two_devices_are_two_blocks(void **state) {
     device_end(second);
 }
 
-static void heaps_and_imports_are_told_apart(void **state) {
+TEST(heaps_and_imports_are_told_apart) {
     struct layer_vk_import fd = {{LAYER_VK_TYPE_IMPORT_FD, NULL}, 1};
     struct layer_vk_import none = {{LAYER_VK_TYPE_IMPORT_FD, NULL}, 0};
     struct layer_vk_import host = {{LAYER_VK_TYPE_IMPORT_HOST, NULL}, 0x80};
     struct vr_vk_head dedicated = {1000127001, &fd};
     struct vr_vk_device *device = device_of(0);
     struct vr_vk_memory *memory[6];
-    (void)state;
     watched_limit(now(0).counted + 3 * MIB);
     assert_int_equal(take(device, MIB, 1, NULL, &memory[0]), 0);
     assert_int_equal(take(device, MIB, 0, &dedicated, &memory[1]), 0);
@@ -367,11 +364,10 @@ static void heaps_and_imports_are_told_apart(void **state) {
     device_end(device);
 }
 
-static void beyond_the_limit_memory_runs_out(void **state) {
+TEST(beyond_the_limit_memory_runs_out) {
     struct vr_vk_device *device = device_of(0);
     struct vr_vk_memory *memory = NULL, *more = NULL;
     struct watched before = now(0);
-    (void)state;
     watched_limit(100 * MIB);
     assert_int_equal(take(device, 60 * MIB, 0, NULL, &memory), 0);
     uint64_t calls = asked;
@@ -391,7 +387,7 @@ static void beyond_the_limit_memory_runs_out(void **state) {
     device_end(device);
 }
 
-static void heaps_and_budgets_agree_with_the_limit(void **state) {
+TEST(heaps_and_budgets_agree_with_the_limit) {
     struct vr_vk_device *device = device_of(0);
     struct vr_vk_budget budget = {.head.type = VR_VK_TYPE_BUDGET};
     struct vr_vk_memory_properties plain;
@@ -399,7 +395,6 @@ static void heaps_and_budgets_agree_with_the_limit(void **state) {
     struct vr_vk_memory *memory;
     memory_fn *get = OF_INSTANCE(memory_fn, instance, "vkGetPhysicalDeviceMemoryProperties");
     memory_2_fn *get_2 = OF_INSTANCE(memory_2_fn, instance, "vkGetPhysicalDeviceMemoryProperties2");
-    (void)state;
     get_2(&driver_physicals[0], &both);
     assert_int_equal(both.properties.heaps[0].bytes, UINT64_C(512) * MIB);
     assert_int_equal(budget.budget[0], driver_budget);
@@ -436,9 +431,8 @@ static const struct run_device *recorded(unsigned ordinal) {
     return NULL;
 }
 
-static void the_driver_is_asked_what_is_free(void **state) {
+TEST(the_driver_is_asked_what_is_free) {
     unsigned char uuid[16];
-    (void)state;
     struct vr_vk_device *device = device_of(0);
     assert_int_equal(recorded(0)->first.time_ns, 0); /* it does not tell */
     assert_int_equal(recorded(0)->total, UINT64_C(576) * MIB);
@@ -454,11 +448,10 @@ static void the_driver_is_asked_what_is_free(void **state) {
     driver_usage = 0;
 }
 
-static void what_a_device_did_not_free_ends_with_it(void **state) {
+TEST(what_a_device_did_not_free_ends_with_it) {
     struct vr_vk_device *first = device_of(0), *second = device_of(0);
     struct vr_vk_memory *memory;
     struct watched before = now(0);
-    (void)state;
     assert_int_equal(take(first, MIB, 0, NULL, &memory), 0);
     assert_int_equal(take(second, 2 * MIB, 0, NULL, &memory), 0);
     device_end(first);
@@ -486,11 +479,10 @@ static void *work(void *argument) {
     return NULL;
 }
 
-static void threads_leave_nothing(void **state) {
+TEST(threads_leave_nothing) {
     struct vr_vk_device *first = device_of(0), *second = device_of(1);
     pthread_t threads[THREADS];
     struct watched before = now(0);
-    (void)state;
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, work, i % 2 ? first : second), 0);
     }
@@ -504,8 +496,7 @@ static void threads_leave_nothing(void **state) {
     device_end(second);
 }
 
-static void an_instance_ends(void **state) {
-    (void)state;
+TEST(an_instance_ends) {
     instance_end = OF_INSTANCE(destroy_instance_fn, instance, "vkDestroyInstance");
     instance_end(instance, NULL);
     assert_int_equal(instance_count, 0);
@@ -513,25 +504,9 @@ static void an_instance_ends(void **state) {
     instance_end(NULL, NULL);
 }
 
-static int watch(void **state) {
-    (void)state;
+static int watch(void) {
     watched_begin();
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_old_loader_leaves_the_layer_out),
-        cmocka_unit_test(what_cannot_be_created_is_forgotten),
-        cmocka_unit_test(functions_are_found_as_the_driver_has_them),
-        cmocka_unit_test(equal_handles_of_two_devices_are_two_blocks),
-        cmocka_unit_test(heaps_and_imports_are_told_apart),
-        cmocka_unit_test(beyond_the_limit_memory_runs_out),
-        cmocka_unit_test(heaps_and_budgets_agree_with_the_limit),
-        cmocka_unit_test(the_driver_is_asked_what_is_free),
-        cmocka_unit_test(what_a_device_did_not_free_ends_with_it),
-        cmocka_unit_test(threads_leave_nothing),
-        cmocka_unit_test(an_instance_ends),
-    };
-    return cmocka_run_group_tests(tests, watch, NULL);
-}
+WHOLE_FILE(watch, NULL)

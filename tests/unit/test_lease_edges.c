@@ -6,7 +6,6 @@
 #include "lease_world.h"
 
 #include "base/clock.h"
-#include "base/handle.h"
 #include "base/os/unix_socket.h"
 #include "fault_step.h"
 #include "lease/broker.h"
@@ -19,62 +18,9 @@
 
 /* -------------------------------------------------------------------- inputs */
 
-static void sizes_and_bounds(void **state) {
-    struct holder holder;
-    vram_lease_options options = lease_options("x", 0, 100 * UNIT);
-    vram_sleep_options tagged = {.size = sizeof tagged, .tag = "tag"}, wrong = {.size = 3};
-    vram_broker_options broker = {.size = 3};
-    vram_lease *lease = NULL;
-    uint64_t given = 1;
-    uint32_t count = 0;
-    char longer[VRAM_LEASE_NAME_MAX + 300];
-    (void)state;
-    memset(longer, 't', sizeof longer);
-    longer[sizeof longer - 1] = 0;
-    holder_device(&holder);
-    options.size = 3;
-    assert_int_equal(vram_lease_open(holder.device, &options, &lease), VRAM_ERR_INVALID);
-    options.size = sizeof options;
-    options.priority = -101;
-    assert_int_equal(vram_lease_open(holder.device, &options, &lease), VRAM_ERR_INVALID);
-    options.priority = -100;
-    assert_ok(vram_lease_open(holder.device, &options, &holder.lease));
-    assert_int_equal(vram_lease_pool_add(holder.lease, holder.pool, &wrong), VRAM_ERR_INVALID);
-    assert_int_equal(vram_lease_pool_add(NULL, holder.pool, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_lease_pool_add(holder.lease, NULL, NULL), VRAM_ERR_INVALID);
-    assert_ok(vram_lease_pool_add(holder.lease, holder.pool, &tagged));
-    assert_int_equal(vram_lease_pool_add(holder.lease, holder.pool, &tagged), VRAM_ERR_INVALID);
-    assert_non_null(strstr(vram_error_get()->text, "with this tag already"));
-    tagged.tag = longer;
-    assert_int_equal(vram_lease_pool_add(holder.lease, holder.pool, &tagged), VRAM_ERR_INVALID);
-    assert_ok(vram_lease_pool_add(holder.lease, holder.pool, NULL));
-    assert_int_equal(vram_lease_pool_add(holder.lease, holder.pool, NULL), VRAM_ERR_INVALID);
-    tagged.tag = "tag"; /* the first of several entries */
-    assert_int_equal(vram_lease_pool_add(holder.lease, holder.pool, &tagged), VRAM_ERR_INVALID);
-    vram_pool *other;
-    assert_ok(vram_pool_create(holder.device, NULL, &other));
-    assert_ok(vram_lease_pool_add(holder.lease, other, NULL));
-    assert_ok(vram_lease_point(holder.lease, NULL));
-    assert_ok(vram_lease_point(holder.lease, &given));
-    assert_int_equal(given, 0);
-    vram_lease_entry entry;
-    vram_lease_record record;
-    assert_ok(vram_lease_list(NULL, &entry, NULL, &record, NULL)); /* counts nothing */
-    assert_ok(vram_lease_list(NULL, NULL, &count, NULL, NULL));
-    assert_int_equal(count, 1);
-    assert_int_equal(vram_lease_list("/nowhere", NULL, &count, NULL, NULL), VRAM_ERR_IO);
-    holder_close(&holder);
-    assert_int_equal(vram_broker_run(&broker), VRAM_ERR_INVALID);
-    broker = (vram_broker_options){.size = sizeof broker, .dir = "/proc/self/none"};
-    assert_int_equal(vram_broker_run(&broker), VRAM_ERR_IO);
-    broker = (vram_broker_options){.size = sizeof broker, .idle_ns = 1};
-    assert_ok(vram_broker_run(&broker)); /* nobody stops it, and nobody comes */
-}
-
 /* Whether there is another cannot be known without descriptors: that is not "there is one". */
-static void a_broker_says_what_it_lacks(void **state) {
+TEST(a_broker_says_what_it_lacks) {
     vram_broker_options options = {.size = sizeof options, .idle_ns = 1};
-    (void)state;
     unsigned failed = 0;
     bool struck = true;
     for (unsigned nth = 1; struck; nth++) {
@@ -91,7 +37,7 @@ static void a_broker_says_what_it_lacks(void **state) {
 /* ------------------------------------------------------------------- drivers */
 
 /* The device's own figure is taken where the driver says nothing. */
-static void drivers_without_figures(void **state) {
+TEST(drivers_without_figures) {
     struct holder holder;
     vram_lease_options options = lease_options("x", 0, 1024 * UNIT);
     vram_sim_fault fault = {.size = sizeof fault,
@@ -99,7 +45,6 @@ static void drivers_without_figures(void **state) {
                             .nth = 1,
                             .for_ever = true,
                             .code = VRAM_SIM_INVALID_VALUE};
-    (void)state;
     options.capacity_bytes = 0;
     holder_device(&holder);
     assert_ok(vram_sim_fault_set(holder.context, &fault));
@@ -120,38 +65,6 @@ static void drivers_without_figures(void **state) {
     holder_close(&holder);
 }
 
-/* The first lease of a device, whose ledger is made with it, and no handle for it. */
-static void memory_for_the_first_lease(void **state) {
-    vram_lease_options options = lease_options("x", 0, 100 * UNIT);
-    vram_context_options sim = {.size = sizeof sim, .backends = "sim", .sim = "memory=64M"};
-    vram_status status = VRAM_ERR_HOST_MEMORY;
-    (void)state;
-    for (uint64_t nth = 1; nth < 100 && status != VRAM_OK; nth++) {
-        vram_context *context;
-        vram_device *device;
-        vram_lease *lease = NULL;
-        assert_ok(vram_context_create(&sim, &context));
-        assert_ok(vram_device_open(context, 0, &device));
-        if (nth == 1) {
-            vr_handle_limits_set(0, 1);
-            assert_int_equal(vram_lease_open(device, &options, &lease), VRAM_ERR_LIMIT);
-            vr_handle_limits_set(0, 0);
-        }
-        vr_mem_fail_at(nth, false);
-        status = vram_lease_open(device, &options, &lease);
-        bool failed = vr_mem_failed() > 0;
-        vr_mem_fail_at(0, false);
-        assert_true(status == VRAM_OK || status == VRAM_ERR_HOST_MEMORY ||
-                    status == VRAM_ERR_TIMEOUT);
-        if (status == VRAM_OK) {
-            assert_ok(vram_lease_close(lease));
-            status = failed ? VRAM_ERR_HOST_MEMORY : VRAM_OK;
-        }
-        assert_ok(vram_context_destroy(context));
-    }
-    assert_ok(status);
-}
-
 static void *others_leave(void *argument) {
     struct holder *holder = argument;
     usleep(20000);
@@ -160,13 +73,12 @@ static void *others_leave(void *argument) {
 }
 
 /* The grant is there, but the memory is not: somebody without a lease has it. */
-static void drivers_refuse_what_was_granted(void **state) {
+TEST(drivers_refuse_what_was_granted) {
     struct holder holder;
     vram_lease_options options = lease_options("x", 0, 600 * UNIT);
     vram_alloc_options at_once = {.size = sizeof at_once, .flags = VRAM_ALLOC_NO_WAIT};
     vram_addr addr;
     pthread_t thread;
-    (void)state;
     options.timeout_ns = SECOND / 10;
     holder_open(&holder, &options);
     assert_ok(vram_sim_others_set(holder.context, 0, 900 * UNIT));
@@ -207,12 +119,11 @@ static vram_lease_answer take_time(void *user, const vram_lease_event *event) {
 }
 
 /* A callback that does not return holds nobody up for longer than the option wait_timeout. */
-static void a_callback_takes_its_time(void **state) {
+TEST(a_callback_takes_its_time) {
     struct holder first, second;
     struct patience patience = {.holder = &first};
     struct waiter waiter;
     vram_lease_options options = lease_options("first", 0, 1024 * UNIT);
-    (void)state;
     assert_ok(vram_option_set("wait_timeout", "20ms"));
     options.flags = VRAM_LEASE_AT_ONCE;
     options.revoke = take_time;
@@ -248,11 +159,10 @@ static vram_lease_answer close_inside(void *user, const vram_lease_event *event)
 }
 
 /* On the lease's own thread: it ends once the callback has returned. */
-static void a_callback_closes_its_lease(void **state) {
+TEST(a_callback_closes_its_lease) {
     struct holder first, second;
     struct patience patience = {.holder = &first};
     vram_lease_options options = lease_options("first", 0, 1024 * UNIT);
-    (void)state;
     options.flags = VRAM_LEASE_AT_ONCE;
     options.revoke = close_inside;
     options.user = &patience;
@@ -281,7 +191,7 @@ static vram_lease_answer answer_later(void *user, const vram_lease_event *event)
 
 /* "Later" is the next safe point, where what is listed sleeps: pools that are still there, and only
    what has their tag. A deterministic pool is not trimmed meanwhile. */
-static void later_at_a_point(void **state) {
+TEST(later_at_a_point) {
     struct holder first, second;
     struct patience patience = {.holder = &first};
     struct waiter waiter;
@@ -293,7 +203,6 @@ static void later_at_a_point(void **state) {
     vram_pool_options pinned = {.size = sizeof pinned, .kind = VRAM_MEMORY_PINNED};
     vram_pool *gone, *deterministic, *host, *spare;
     vram_addr addr;
-    (void)state;
     options.flags = VRAM_LEASE_AT_ONCE;
     options.revoke = answer_later;
     options.user = &patience;
@@ -358,10 +267,9 @@ static void broker_end(void) {
 }
 
 /* It is told to stop while a lease is open: the holder finds the next one, with what it had. */
-static void a_broker_ends_under_its_holders(void **state) {
+TEST(a_broker_ends_under_its_holders) {
     struct holder holder;
     vram_lease_options options = lease_options("x", 0, 700 * UNIT);
-    (void)state;
     broker_begin();
     holder_open(&holder, &options);
     holder_fill(&holder, 300 * UNIT, 1);
@@ -391,7 +299,7 @@ static void raw_send(int fd, const struct vr_lease_message *message) {
 
 /* The broker takes so many connections and no more; a list that its reader does not read yet waits,
    and delays nobody. */
-static void as_many_holders_as_there_may_be(void **state) {
+TEST(as_many_holders_as_there_may_be) {
     enum { MANY = 1030 };
     static int fds[MANY];
     struct rlimit before, more;
@@ -400,7 +308,6 @@ static void as_many_holders_as_there_may_be(void **state) {
                                     .device = "other 0",
                                     .name = "one of many"};
     uint8_t bytes[65536];
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     more = before;
     more.rlim_cur = before.rlim_max < 4096 ? before.rlim_max : 4096;
@@ -477,12 +384,11 @@ static void *teller_run(void *argument) {
     return NULL;
 }
 
-static void lists_that_lie(void **state) {
+TEST(lists_that_lie) {
     static const vram_status answers[] = {VRAM_ERR_UNSUPPORTED, VRAM_ERR_CORRUPT, VRAM_ERR_CORRUPT,
                                           VRAM_OK, VRAM_OK};
     char path[VR_SOCKET_PATH_MAX];
     vram_lease_entry entry;
-    (void)state;
     vr_broker_path(lease_dir, path);
     for (int tale = 0; tale < 5; tale++) {
         struct teller teller = {.tale = tale};
@@ -506,50 +412,6 @@ static void lists_that_lie(void **state) {
 
 static struct holder scene;
 
-/* A lease, a request and a list; whatever fails, calls end. */
-static void lease_lives(void) {
-    vram_lease_options options = lease_options("x", 0, 700 * UNIT);
-    vram_lease *lease = NULL;
-    uint32_t count = 0;
-    options.timeout_ns = SECOND / 20;
-    options.capacity_bytes = 300 * UNIT; /* so that a request is made, and denied */
-    if (vram_lease_open(scene.device, &options, &lease) != VRAM_OK) {
-        return;
-    }
-    vram_addr addr = 0;
-    if (vram_alloc(scene.pool, 650 * UNIT, scene.queue, &addr) == VRAM_OK) {
-        (void)vram_free(addr, scene.queue);
-    }
-    (void)vram_lease_list(NULL, NULL, &count, NULL, NULL);
-    assert_ok(vram_lease_close(lease));
-}
-
-static uint64_t scene_blocks;
-static uint32_t scene_descriptors;
-
-static void scene_is_clean(void) {
-    for (int i = 0; i < 4000; i++) {
-        if (vr_mem_live_blocks() <= scene_blocks && descriptors_open() <= scene_descriptors) {
-            return;
-        }
-        usleep(1000);
-    }
-    fail_msg("%d blocks and %d descriptors are left; %s failed with %d",
-             (int)(vr_mem_live_blocks() - scene_blocks),
-             (int)(descriptors_open() - scene_descriptors), system_call.failed, system_call.error);
-}
-
-static void every_system_call_fails(void **state) {
-    static const int errors[] = {EIO, EINTR, 0};
-    (void)state;
-    holder_device(&scene);
-    lease_lives(); /* what is kept for the process is there afterwards */
-    scene_blocks = vr_mem_live_blocks();
-    scene_descriptors = descriptors_open();
-    system_call_each(lease_lives, scene_is_clean, errors, FAULT_STEP);
-    assert_ok(vram_context_destroy(scene.context));
-}
-
 /* A child does not take its parent's broker for its own: it finds it by its socket or starts it. */
 static int lease_of_a_child(void *argument) {
     vram_lease_options options = lease_options("child", 0, 700 * UNIT);
@@ -565,10 +427,9 @@ static int lease_of_a_child(void *argument) {
     return vram_lease_close(holder.lease) == VRAM_OK ? 0 : 2;
 }
 
-static void forked_children_host_their_own(void **state) {
+TEST(forked_children_host_their_own) {
     vram_lease_options options = lease_options("parent", 0, 700 * UNIT);
     struct holder holder;
-    (void)state;
 #ifdef __SANITIZE_THREAD__ /* which forbids new threads after such a fork */
     skip();
 #endif
@@ -585,9 +446,8 @@ static void seems_of_another_user(void *credentials) {
 }
 
 /* Neither side talks to somebody else's. */
-static void peers_of_another_user(void **state) {
+TEST(peers_of_another_user) {
     vram_lease_options options = lease_options("x", 0, 700 * UNIT);
-    (void)state;
     holder_device(&scene);
     system_call.peer = seems_of_another_user;
     vram_status status = vram_lease_open(scene.device, &options, &scene.lease);
@@ -597,24 +457,4 @@ static void peers_of_another_user(void **state) {
     assert_ok(vram_context_destroy(scene.context));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, lease_folder_make, lease_folder_remove)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(memory_for_the_first_lease), /* before a slot of a lease is free */
-        TEST(sizes_and_bounds),
-        TEST(drivers_without_figures),
-        TEST(drivers_refuse_what_was_granted),
-        TEST(a_callback_takes_its_time),
-        TEST(a_callback_closes_its_lease),
-        TEST(later_at_a_point),
-        TEST(a_broker_ends_under_its_holders),
-        TEST(as_many_holders_as_there_may_be),
-        TEST(lists_that_lie),
-        TEST(a_broker_says_what_it_lacks),
-        TEST(every_system_call_fails),
-        TEST(peers_of_another_user),
-        TEST(forked_children_host_their_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(lease_folder_make, lease_folder_remove)

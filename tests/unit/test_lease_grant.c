@@ -152,8 +152,7 @@ static void expect_given(struct script *script, uint64_t bytes) {
 
 /* An allocation takes its memory after the grant; the question that comes with the grant gets
    nothing of it. */
-static void an_allocation_keeps_its_grant(void **state) {
-    (void)state;
+TEST(an_allocation_keeps_its_grant) {
     for (int turn = 0; turn < 20; turn++) {
         struct script script = {.after = true};
         struct holder holder;
@@ -167,8 +166,7 @@ static void an_allocation_keeps_its_grant(void **state) {
 
 /* A pool asks for all that it lacks before it takes anything. What it was granted beyond that is
    given when it is awake, without a safe point. */
-static void a_pool_keeps_its_grant(void **state) {
-    (void)state;
+TEST(a_pool_keeps_its_grant) {
     for (int turn = 0; turn < 20; turn++) {
         struct script script = {.after = true, .more = 30 * UNIT};
         struct holder holder;
@@ -193,8 +191,7 @@ static void a_pool_keeps_its_grant(void **state) {
 
 /* The lease's own thread cannot put a pool to sleep that is waking. It does so behind that, and
    does not say before that no more comes. */
-static void at_once_means_afterwards(void **state) {
-    (void)state;
+TEST(at_once_means_afterwards) {
     for (int turn = 0; turn < 20; turn++) {
         struct script script = {.after = true};
         struct holder holder;
@@ -216,10 +213,9 @@ static void at_once_means_afterwards(void **state) {
 }
 
 /* Who waits gives what it does not use yet, and asks for that, too. */
-static void a_waiting_request_keeps_nothing(void **state) {
+TEST(a_waiting_request_keeps_nothing) {
     struct script script = {.before = 15 * UNIT};
     struct holder holder;
-    (void)state;
     script_begin(&script, &holder, 0);
     holder_fill(&holder, 100 * UNIT, 7);
     assert_int_equal(script.given, 15 * UNIT);
@@ -267,11 +263,10 @@ static void cancel_in_sleep(void *user, vram_log_level level, const char *text) 
 }
 
 /* Whoever asked gives up while the pool falls asleep: the program learns that it sleeps. */
-static void a_sleep_for_nothing_is_told(void **state) {
+TEST(a_sleep_for_nothing_is_told) {
     struct script script = {.more = 0};
     struct holder holder;
     uint64_t given = 0;
-    (void)state;
     script_begin(&script, &holder, 0);
     holder_list(&holder, VRAM_SLEEP_HOST);
     holder_fill(&holder, 18 * UNIT, 7);
@@ -291,12 +286,11 @@ static void a_sleep_for_nothing_is_told(void **state) {
 }
 
 /* What was asked for before its time was over is not worth a sleep afterwards. */
-static void a_point_after_the_deadline(void **state) {
+TEST(a_point_after_the_deadline) {
     struct script script = {.revoke_ns = 1, .answer = answer_count};
     struct holder holder;
     vram_pool_stats stats = {.size = sizeof stats};
     uint64_t given = 1;
-    (void)state;
     script_begin(&script, &holder, 0);
     holder_list(&holder, VRAM_SLEEP_HOST);
     holder_fill(&holder, 18 * UNIT, 7);
@@ -317,11 +311,10 @@ static void a_point_after_the_deadline(void **state) {
 
 /* A question that comes while the program answers another is served behind that, by the lease's
    own thread, from what the program has freed meanwhile. */
-static void a_question_during_an_answer(void **state) {
+TEST(a_question_during_an_answer) {
     struct script script = {.answer = answer_slowly};
     struct holder holder;
     pthread_t thread;
-    (void)state;
     script_begin(&script, &holder, 0);
     holder_fill(&holder, 18 * UNIT, 7);
     uint64_t unused = FIRST - lease_info(holder.lease).held_bytes;
@@ -347,11 +340,10 @@ static void a_question_during_an_answer(void **state) {
 }
 
 /* A request for more than the lease may have asks for what it may have, and for nothing then. */
-static void a_request_beyond_the_wanted_bytes(void **state) {
+TEST(a_request_beyond_the_wanted_bytes) {
     struct script script = {.more = 0};
     struct holder holder;
     struct waiter waiter;
-    (void)state;
     script_begin(&script, &holder, 0);
     waiter_start(&waiter, &holder, 400 * UNIT);
     waiter_join(&waiter);
@@ -363,9 +355,8 @@ static void a_request_beyond_the_wanted_bytes(void **state) {
 }
 
 /* What was granted too late for a second request, when others have got the first part meanwhile. */
-static void a_grant_that_comes_too_late(void **state) {
+TEST(a_grant_that_comes_too_late) {
     bool seen = false;
-    (void)state;
     for (int turn = 0; turn < 10 && !seen; turn++) { /* on a busy machine it comes later still */
         struct script script = {.before = 15 * UNIT, .late = true, .timeout_ns = SECOND / 20};
         struct holder holder;
@@ -388,11 +379,10 @@ static void *close_soon(void *lease) {
     return NULL;
 }
 
-static void a_lease_ends_in_a_request(void **state) {
+TEST(a_lease_ends_in_a_request) {
     struct script script = {.before = 5 * UNIT};
     struct holder holder;
     pthread_t thread;
-    (void)state;
     script_begin(&script, &holder, 0);
     assert_int_equal(pthread_create(&thread, NULL, close_soon, holder.lease), 0);
     for (int i = 0; i < 50; i++) {
@@ -407,28 +397,4 @@ static void a_lease_ends_in_a_request(void **state) {
     script_end(&script, &holder);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_allocation_keeps_its_grant, lease_folder_make,
-                                        lease_folder_remove),
-        cmocka_unit_test_setup_teardown(a_pool_keeps_its_grant, lease_folder_make,
-                                        lease_folder_remove),
-        cmocka_unit_test_setup_teardown(at_once_means_afterwards, lease_folder_make,
-                                        lease_folder_remove),
-        cmocka_unit_test_setup_teardown(a_waiting_request_keeps_nothing, lease_folder_make,
-                                        lease_folder_remove),
-        cmocka_unit_test_setup_teardown(a_sleep_for_nothing_is_told, lease_folder_make,
-                                        lease_folder_remove),
-        cmocka_unit_test_setup_teardown(a_point_after_the_deadline, lease_folder_make,
-                                        lease_folder_remove),
-        cmocka_unit_test_setup_teardown(a_question_during_an_answer, lease_folder_make,
-                                        lease_folder_remove),
-        cmocka_unit_test_setup_teardown(a_request_beyond_the_wanted_bytes, lease_folder_make,
-                                        lease_folder_remove),
-        cmocka_unit_test_setup_teardown(a_grant_that_comes_too_late, lease_folder_make,
-                                        lease_folder_remove),
-        cmocka_unit_test_setup_teardown(a_lease_ends_in_a_request, lease_folder_make,
-                                        lease_folder_remove),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(lease_folder_make, lease_folder_remove)

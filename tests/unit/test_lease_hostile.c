@@ -215,7 +215,7 @@ static void liar_end(struct liar *liar) {
     (void)unlink(path);
 }
 
-static void lying_brokers(void **state) {
+TEST(lying_brokers) {
     static const vram_status expected[LIES] = {
         [LIE_SILENT] = VRAM_ERR_TIMEOUT,      [LIE_CLOSE] = VRAM_ERR_STALE,
         [LIE_NOISE] = VRAM_ERR_CORRUPT,       [LIE_LONG] = VRAM_ERR_CORRUPT,
@@ -224,7 +224,6 @@ static void lying_brokers(void **state) {
         [LIE_MEMORY] = VRAM_ERR_HOST_MEMORY,  [LIE_CUT] = VRAM_ERR_TIMEOUT};
     vram_lease_options options = lease_options("x", 0, 100 * UNIT);
     struct holder holder;
-    (void)state;
     holder_device(&holder);
     uint64_t blocks = vr_mem_live_blocks(), patience = vr_lease_broker_ns;
     for (enum lie lie = 0; lie < LIE_SILENT_LATER; lie++) {
@@ -254,13 +253,12 @@ static void lying_brokers(void **state) {
 }
 
 /* It keeps the lease, with what it has, and requests end by their deadline. */
-static void brokers_that_change(void **state) {
+TEST(brokers_that_change) {
     for (enum lie lie = LIE_SILENT_LATER; lie < LIES; lie++) {
         struct liar liar;
         struct holder holder;
         struct waiter waiter;
         vram_lease_options options = lease_options("x", 0, 100 * UNIT);
-        (void)state;
         options.timeout_ns = SECOND / 10;
         options.flags = lie == LIE_REVOKE_LATER ? VRAM_LEASE_AT_ONCE : 0;
         liar_start(&liar, lie);
@@ -280,11 +278,10 @@ static void brokers_that_change(void **state) {
 }
 
 /* The minimum is asked for, and nobody answers. */
-static void a_minimum_nobody_answers_for(void **state) {
+TEST(a_minimum_nobody_answers_for) {
     struct liar liar;
     struct holder holder;
     vram_lease_options options = lease_options("x", 50 * UNIT, 100 * UNIT);
-    (void)state;
     options.timeout_ns = SECOND / 100;
     liar_start(&liar, LIE_SILENT_LATER);
     holder_device(&holder);
@@ -310,12 +307,11 @@ static struct holder second_pool(const struct holder *holder) {
 }
 
 /* Two requests wait, one for the broker and one for its turn, when the lease is closed. */
-static void a_close_ends_what_waits(void **state) {
+TEST(a_close_ends_what_waits) {
     struct liar liar;
     struct holder holder, same;
     struct waiter first, second;
     vram_lease_options options = lease_options("x", 0, 100 * UNIT);
-    (void)state;
     options.timeout_ns = 20 * SECOND;
     liar_start(&liar, LIE_SILENT_LATER);
     holder_open(&holder, &options);
@@ -335,13 +331,12 @@ static void a_close_ends_what_waits(void **state) {
 
 /* A request does not wait for its turn for longer than its own time limit: the first one has the
    broker's answer to wait for half a second longer. */
-static void a_turn_has_a_time_limit(void **state) {
+TEST(a_turn_has_a_time_limit) {
     struct liar liar;
     struct holder holder, same;
     struct waiter first, second;
     vram_lease_options options = lease_options("x", 0, 100 * UNIT);
     bool in_time = false;
-    (void)state;
     options.timeout_ns = SECOND / 20;
     liar_start(&liar, LIE_SILENT_LATER);
     holder_open(&holder, &options);
@@ -363,13 +358,12 @@ static void a_turn_has_a_time_limit(void **state) {
 }
 
 /* The broker leaves while a request waits for it, and none stays; then the lease is closed. */
-static void a_close_ends_the_wait_for_a_broker(void **state) {
+TEST(a_close_ends_the_wait_for_a_broker) {
     struct liar liar;
     struct holder holder;
     struct waiter waiter;
     vram_lease_options options = lease_options("x", 0, 100 * UNIT);
     uint64_t patience = vr_lease_broker_ns;
-    (void)state;
     options.timeout_ns = 60 * SECOND;
     vr_lease_broker_ns = 60 * SECOND;
     liar_start(&liar, LIE_GONE_LATER);
@@ -390,12 +384,11 @@ static void a_close_ends_the_wait_for_a_broker(void **state) {
 }
 
 /* Without a broker nobody can be given anything: a grant that the driver does not fulfil stays. */
-static void a_grant_stays_without_a_broker(void **state) {
+TEST(a_grant_stays_without_a_broker) {
     struct liar liar;
     struct holder holder;
     struct waiter waiter;
     vram_lease_options options = lease_options("x", 0, 100 * UNIT);
-    (void)state;
     options.timeout_ns = SECOND / 20;
     liar_start(&liar, LIE_GONE_LATER);
     holder_open(&holder, &options);
@@ -418,12 +411,11 @@ static void a_grant_stays_without_a_broker(void **state) {
 }
 
 /* The sentence names the one who kept the most, and counts the others. */
-static void who_kept_the_most_is_named(void **state) {
+TEST(who_kept_the_most_is_named) {
     struct liar liar;
     struct holder holder;
     struct waiter waiter;
     vram_lease_options options = lease_options("x", 0, 100 * UNIT);
-    (void)state;
     liar_start(&liar, LIE_LENDERS_LATER);
     holder_open(&holder, &options);
     waiter_start(&waiter, &holder, 50 * UNIT);
@@ -437,10 +429,9 @@ static void who_kept_the_most_is_named(void **state) {
 }
 
 /* A list that has begun and does not go on ends with its time limit. */
-static void a_list_has_a_time_limit(void **state) {
+TEST(a_list_has_a_time_limit) {
     struct liar liar;
     uint32_t count = 7;
-    (void)state;
     vr_clock_set(&(struct vr_clock_source){.now = clock_moved});
     liar_start(&liar, LIE_SILENT);
     assert_int_equal(vram_lease_list(NULL, NULL, &count, NULL, NULL), VRAM_ERR_TIMEOUT);
@@ -483,11 +474,10 @@ static bool is_closed(int fd) {
     return false;
 }
 
-static void lying_holders(void **state) {
+TEST(lying_holders) {
     struct holder holder;
     vram_lease_options options = lease_options("honest", 0, 600 * UNIT);
     uint8_t noise[4096];
-    (void)state;
     holder_open(&holder, &options);
     for (size_t i = 0; i < sizeof noise; i++) {
         noise[i] = (uint8_t)(i * 31 + 7);
@@ -534,7 +524,7 @@ static void lying_holders(void **state) {
 }
 
 /* A holder that reads none of its answers costs the broker a bounded buffer, and then its lease. */
-static void a_holder_that_does_not_read(void **state) {
+TEST(a_holder_that_does_not_read) {
     struct holder holder;
     vram_lease_options options = lease_options("honest", 0, 600 * UNIT);
     uint8_t need[VR_LEASE_MESSAGE_BYTES];
@@ -542,7 +532,6 @@ static void a_holder_that_does_not_read(void **state) {
     uint64_t sent = 0, end = lease_now() + 20 * SECOND;
     uint32_t count = 0;
     bool closed = false;
-    (void)state;
     holder_open(&holder, &options);
     vr_lease_message_write(need, &message);
     int fd = holder_connect();
@@ -566,11 +555,10 @@ static void a_holder_that_does_not_read(void **state) {
 }
 
 /* A connection whose first message does not come is closed. */
-static void a_holder_that_says_nothing(void **state) {
+TEST(a_holder_that_says_nothing) {
     struct holder holder;
     vram_lease_options options = lease_options("honest", 0, 600 * UNIT);
     uint8_t byte;
-    (void)state;
     vr_clock_set(&(struct vr_clock_source){.now = clock_moved});
     holder_open(&holder, &options);
     int fd = holder_connect();
@@ -585,22 +573,4 @@ static void a_holder_that_says_nothing(void **state) {
     vr_clock_set(NULL);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, lease_folder_make, lease_folder_remove)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(lying_brokers),
-        TEST(brokers_that_change),
-        TEST(a_minimum_nobody_answers_for),
-        TEST(a_close_ends_what_waits),
-        TEST(a_turn_has_a_time_limit),
-        TEST(a_close_ends_the_wait_for_a_broker),
-        TEST(a_grant_stays_without_a_broker),
-        TEST(who_kept_the_most_is_named),
-        TEST(a_list_has_a_time_limit),
-        TEST(lying_holders),
-        TEST(a_holder_that_does_not_read),
-        TEST(a_holder_that_says_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(lease_folder_make, lease_folder_remove)

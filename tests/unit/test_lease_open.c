@@ -3,10 +3,9 @@
 #include "lease_world.h"
 
 /* Without a capacity the device's own figure is shared out: what is free, and what is held. */
-static void capacity_of_the_device(void **state) {
+TEST(capacity_of_the_device) {
     struct holder first, second;
     vram_lease_options options = lease_options("first", 0, 1024 * UNIT);
-    (void)state;
     options.capacity_bytes = 0;
     holder_device(&first);
     holder_fill(&first, 200 * UNIT, 1);
@@ -21,10 +20,9 @@ static void capacity_of_the_device(void **state) {
 
 /* A driver that does not tell what is free: the device's size is shared out, and a request says
    nothing of what is free. */
-static void drivers_that_do_not_tell(void **state) {
+TEST(drivers_that_do_not_tell) {
     struct holder first, second;
     vram_lease_options options = lease_options("first", 0, 1024 * UNIT);
-    (void)state;
     options.capacity_bytes = 0;
     lease_sim = "memory=64M,granule=64K,real=on,info=off";
     holder_open(&first, &options);
@@ -42,13 +40,12 @@ static void drivers_that_do_not_tell(void **state) {
 }
 
 /* Leases in two folders have a broker each, though one process hosts both. */
-static void folders_are_apart(void **state) {
+TEST(folders_are_apart) {
     struct holder first, second;
     vram_lease_options options = lease_options("first", 0, 1024 * UNIT);
     char other[] = "/tmp/vram-test-XXXXXX", path[64];
     vram_lease_entry entry;
     uint32_t count = 1;
-    (void)state;
     assert_non_null(mkdtemp(other));
     holder_open(&first, &options);
     options.name = "second";
@@ -65,14 +62,13 @@ static void folders_are_apart(void **state) {
     holder_close(&first);
     strcpy(path, lease_dir);
     strcpy(lease_dir, other);
-    lease_folder_remove(NULL);
+    lease_folder_remove();
     strcpy(lease_dir, path);
 }
 
 /* A command that does not start a broker, or does not exist, costs half of the time limit. */
-static void broker_command_fails(void **state) {
+TEST(broker_command_fails) {
     static const char *const commands[] = {"/bin/true", "/bin/false", "/nowhere/vram"};
-    (void)state;
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         struct holder holder;
         vram_lease_options options = lease_options("first", 0, 700 * UNIT);
@@ -95,11 +91,10 @@ static void *alloc_again(void *argument) {
 }
 
 /* Two threads ask: the second waits for its turn, and neither longer than the time limit allows. */
-static void two_threads_ask(void **state) {
+TEST(two_threads_ask) {
     struct holder first, second;
     vram_lease_options options = lease_options("first", 600 * UNIT, 800 * UNIT);
     pthread_t threads[2];
-    (void)state;
     holder_open(&first, &options);
     holder_fill(&first, 700 * UNIT, 1);
     options = lease_options("second", 0, 1024 * UNIT);
@@ -117,16 +112,4 @@ static void two_threads_ask(void **state) {
     holder_close(&first);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(capacity_of_the_device, lease_folder_make,
-                                        lease_folder_remove),
-        cmocka_unit_test_setup_teardown(drivers_that_do_not_tell, lease_folder_make,
-                                        lease_folder_remove),
-        cmocka_unit_test_setup_teardown(folders_are_apart, lease_folder_make, lease_folder_remove),
-        cmocka_unit_test_setup_teardown(broker_command_fails, lease_folder_make,
-                                        lease_folder_remove),
-        cmocka_unit_test_setup_teardown(two_threads_ask, lease_folder_make, lease_folder_remove),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(lease_folder_make, lease_folder_remove)

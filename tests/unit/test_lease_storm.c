@@ -339,26 +339,22 @@ static uint64_t rounds_wanted(void) {
     return text ? strtoull(text, NULL, 10) : race_rounds(300);
 }
 
-static void on_sim(void **state) {
-    (void)state;
+TEST(on_sim) {
     storm("sim", rounds_wanted());
     storm_check();
 }
 
-static void on_host(void **state) {
-    (void)state;
+TEST(on_host) {
     storm("host", rounds_wanted());
     storm_check();
 }
 
-int main(void) {
+static int begin_file(void) {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
         return 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(on_sim, lease_folder_make, lease_folder_remove),
-        cmocka_unit_test_setup_teardown(on_host, lease_folder_make, lease_folder_remove),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+WHOLE_FILE(begin_file, NULL)
+EACH_TEST(lease_folder_make, lease_folder_remove)

@@ -5,13 +5,10 @@
 #include "replay/inflate.h"
 #include "replay/least.h"
 #include "replay/trace_reader.h"
+#include "rig/rig.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct trace read_text(const char *text) {
     struct trace trace;
@@ -31,8 +28,7 @@ static const char text_of_90_mib[] = "op,id,bytes,stream,t_us\n"
                                      "f,2,,,3000\n"
                                      "a,3,94371840,0,4000\n";
 
-static void finds_what_caching_needs(void **state) {
-    (void)state;
+TEST(finds_what_caching_needs) {
     struct trace trace = read_text(text_of_90_mib);
     struct least least;
     assert_int_equal(least_find(&h200, 8 * GIB, &trace, &policy_caching, &least), VRAM_OK);
@@ -47,8 +43,7 @@ static void finds_what_caching_needs(void **state) {
 }
 
 /* Two queues in turns share no cached memory: in the least memory every turn calls the driver. */
-static void slow_memory_is_told_apart(void **state) {
-    (void)state;
+TEST(slow_memory_is_told_apart) {
     char text[1024] = "op,id,bytes,stream,t_us\n";
     for (int i = 0; i < 10; i++) {
         size_t used = strlen(text);
@@ -66,8 +61,7 @@ static void slow_memory_is_told_apart(void **state) {
 }
 
 /* A device that has less than what is live cannot run it. */
-static void does_not_fit(void **state) {
-    (void)state;
+TEST(does_not_fit) {
     struct trace trace = read_text(text_of_90_mib);
     struct least least;
     assert_int_equal(least_find(&h200, 64 * MIB, &trace, &policy_naive, &least), VRAM_OK);
@@ -78,8 +72,7 @@ static void does_not_fit(void **state) {
 }
 
 /* A policy that needs all there is, a trace of nothing, and a device that cannot be opened. */
-static void edges(void **state) {
-    (void)state;
+TEST(edges) {
     struct trace trace = read_text(text_of_90_mib),
                  nothing = read_text("op,id,bytes,stream,t_us\n");
     struct least least;
@@ -96,8 +89,7 @@ static void edges(void **state) {
 }
 
 /* The device is lost in one of the passes: that is the result. */
-static void lost_devices_end_it(void **state) {
-    (void)state;
+TEST(lost_devices_end_it) {
     struct trace trace = read_text(text_of_90_mib);
     struct least least;
     const struct session_options freely = {.place.backend = "sim", .place.sim = "fault=alloc:2:6"};
@@ -111,8 +103,7 @@ static void lost_devices_end_it(void **state) {
 }
 
 /* Of a device that is not simulated, no more than so much is used. */
-static void real_devices_are_limited(void **state) {
-    (void)state;
+TEST(real_devices_are_limited) {
     struct trace trace = read_text("op,id,bytes,stream,t_us\na,1,8388608,0,0\n");
     const struct session_options host = {.place.backend = "host"};
     struct least least;
@@ -129,8 +120,7 @@ static void real_devices_are_limited(void **state) {
  * allocator under set_per_process_memory_fraction, by bisection (docs/benchmarks.md, "Models of
  * other allocators").
  */
-static void least_is_that_of_pytorch(void **state) {
-    (void)state;
+TEST(least_is_that_of_pytorch) {
     static const struct {
         const char *path;
         double caching, expandable;
@@ -151,17 +141,4 @@ static void least_is_that_of_pytorch(void **state) {
         assert_true(fabs(least_ratio(&least, &least.tight) - rows[i].expandable) < 0.002);
         trace_free(&trace);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_what_caching_needs),
-        cmocka_unit_test(slow_memory_is_told_apart),
-        cmocka_unit_test(does_not_fit),
-        cmocka_unit_test(edges),
-        cmocka_unit_test(lost_devices_end_it),
-        cmocka_unit_test(real_devices_are_limited),
-        cmocka_unit_test(least_is_that_of_pytorch),
-    };
-    return cmocka_run_group_tests_name("least", tests, NULL, NULL);
 }

@@ -154,8 +154,7 @@ static void obey(struct attempt *attempt, const struct setting *setting,
     }
 }
 
-static void advice_helps(void **state) {
-    (void)state;
+TEST(advice_helps) {
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
         const struct setting *setting = &settings[i];
         bool preset = strcmp(setting->name, "VRAM_PRESET") == 0 ||
@@ -177,11 +176,4 @@ static void advice_helps(void **state) {
     }
     clean_environment();
     vr_option_reset();
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(advice_helps, start, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

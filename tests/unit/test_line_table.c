@@ -7,23 +7,21 @@
 #include "base/os/line_table.h"
 #include "base/os/platform.h"
 #include "base/size.h"
+#include "rig/rig.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 typedef int call_fn(void (*back)(void));
 
 /* ------------------------------------------------------------- compiled modules */
 
-static const char *const modules[] = {LINED_2, LINED_3, LINED_4, LINED_5};
+/* One function for each version; in RELINED_PATH lined_4 is of another file, and of lined_5 nothing
+   is known. */
+static const char *const functions[] = {"lined_2", "lined_3", "lined_4", "lined_5"};
 
 static uint64_t frames[32];
 static volatile uint32_t depth;
@@ -32,11 +30,12 @@ static void take_stack(void) {
     depth = vr_os_callers(frames, 32);
 }
 
-/* What is known of the call inside lined_call; *expected is its line. */
-static void look_at_call(const char *path, int *expected, struct vr_code *code) {
+/* What is known of the call inside the function; *expected is its line. */
+static void look_at_call(const char *path, const char *function, int *expected,
+                         struct vr_code *code) {
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     assert_non_null(module);
-    void *symbol = dlsym(module, "lined_call");
+    void *symbol = dlsym(module, function);
     assert_non_null(symbol);
     call_fn *call;
     memcpy(&call, &symbol, sizeof call);
@@ -45,36 +44,33 @@ static void look_at_call(const char *path, int *expected, struct vr_code *code) 
     do {
         assert_true(at < depth);
         vr_os_code_at(frames[at++], code);
-    } while (!code->function || strcmp(code->function, "lined_call") != 0);
+    } while (!code->function || strcmp(code->function, function) != 0);
     assert_int_equal(dlclose(module), 0);
 }
 
-static void every_version_has_lines(void **state) {
-    (void)state;
-    for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++) {
+TEST(every_version_has_lines) {
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         struct vr_code code;
         int expected;
-        look_at_call(modules[i], &expected, &code);
+        look_at_call(LINED_PATH, functions[i], &expected, &code);
         assert_string_equal(code.source.file, "lined.c");
         assert_int_equal(code.source.line, expected);
     }
 }
 
-static void a_name_has_no_folder(void **state) {
+TEST(a_name_has_no_folder) {
     struct vr_code code;
     int expected;
-    (void)state;
-    look_at_call(LINED_MOVED, &expected, &code);
+    look_at_call(RELINED_PATH, "lined_4", &expected, &code);
     assert_string_equal(code.source.file, "elsewhere.h");
     assert_int_equal(code.source.line, expected);
     assert_true(expected > 70000);
 }
 
-static void code_without_information_has_no_line(void **state) {
+TEST(code_without_information_has_no_line) {
     struct vr_code code;
     int expected;
-    (void)state;
-    look_at_call(LINED_PLAIN, &expected, &code);
+    look_at_call(RELINED_PATH, "lined_5", &expected, &code);
     assert_string_equal(code.source.file, "");
     assert_int_equal(code.source.line, 0);
 }
@@ -132,45 +128,43 @@ static bool copy_look(struct copy *copy, const char *function, struct vr_code_so
 }
 
 /* The second file of a unit, and its second sequence. */
-static void a_unit_has_several_files(void **state) {
+TEST(a_unit_has_several_files) {
     struct vr_code_source source;
-    (void)state;
-    for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++) {
-        struct copy copy;
-        copy_begin(&copy, modules[i]);
-        assert_true(copy_look(&copy, "lined_elsewhere", &source));
+    struct copy copy;
+    copy_begin(&copy, LINED_PATH);
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s_elsewhere", functions[i]);
+        assert_true(copy_look(&copy, name, &source));
         assert_string_equal(source.file, "another.c");
         assert_int_equal(source.line, 7);
-        copy_end(&copy);
     }
+    copy_end(&copy);
 }
 
 /* Also when it is the same file by name and inode. */
-static void a_changed_file_is_read_again(void **state) {
+TEST(a_changed_file_is_read_again) {
     struct vr_code_source source;
     struct copy copy;
-    (void)state;
-    copy_begin(&copy, LINED_5);
-    assert_true(copy_look(&copy, "lined_call", &source));
+    copy_begin(&copy, LINED_PATH);
+    assert_true(copy_look(&copy, "lined_5", &source));
     assert_string_equal(source.file, "lined.c");
-    copy_write(&copy, LINED_MOVED);
-    assert_true(copy_look(&copy, "lined_call", &source));
+    copy_write(&copy, RELINED_PATH);
+    assert_true(copy_look(&copy, "lined_4", &source));
     assert_string_equal(source.file, "elsewhere.h");
-    copy_write(&copy, LINED_PLAIN);
-    assert_false(copy_look(&copy, "lined_call", &source));
+    assert_false(copy_look(&copy, "lined_5", &source));
     copy_end(&copy);
 }
 
 /* More files than lists are kept of, and the first one again. */
-static void many_files_take_turns(void **state) {
+TEST(many_files_take_turns) {
     struct copy copies[20];
     struct vr_code_source source;
-    (void)state;
     for (size_t i = 0; i < 20; i++) {
-        copy_begin(&copies[i], i % 2 ? LINED_4 : LINED_MOVED);
+        copy_begin(&copies[i], i % 2 ? LINED_PATH : RELINED_PATH);
     }
     for (size_t i = 0; i < 60; i++) {
-        assert_true(copy_look(&copies[i % 20], "lined_call", &source));
+        assert_true(copy_look(&copies[i % 20], "lined_4", &source));
         assert_string_equal(source.file, i % 2 ? "lined.c" : "elsewhere.h");
     }
     for (size_t i = 0; i < 20; i++) {
@@ -178,12 +172,11 @@ static void many_files_take_turns(void **state) {
     }
 }
 
-static void compressed_lines_are_none(void **state) {
+TEST(compressed_lines_are_none) {
     struct vr_code_source source;
     struct copy copy;
     Elf64_Shdr section;
-    (void)state;
-    copy_begin(&copy, LINED_5);
+    copy_begin(&copy, LINED_PATH);
     assert_true(vr_elf_open(&copy.file, copy.path, 0));
     assert_true(vr_elf_section_named(&copy.file, ".debug_line", &section));
     uint64_t offset = section.sh_offset, at = copy.file.header.e_shoff;
@@ -199,7 +192,7 @@ static void compressed_lines_are_none(void **state) {
     assert_int_equal(fseek(stream, (long)at, SEEK_SET), 0);
     assert_int_equal(fwrite(&section, sizeof section, 1, stream), 1);
     assert_int_equal(fclose(stream), 0);
-    assert_false(copy_look(&copy, "lined_call", &source));
+    assert_false(copy_look(&copy, "lined_5", &source));
     copy_end(&copy);
 }
 
@@ -301,10 +294,9 @@ static void check_line(const struct vr_line_table *table, const struct vr_line_s
     assert_int_equal(source.line, line);
 }
 
-static void every_instruction_is_known(void **state) {
+TEST(every_instruction_is_known) {
     struct vr_line_sequence list[4];
     size_t names = rich_unit();
-    (void)state;
     put("x.cpp\0y/z.c", 12);
     struct vr_line_table table = table_made(names);
     assert_int_equal(vr_line_sequences(&table, list, 4), 2);
@@ -322,13 +314,12 @@ static void every_instruction_is_known(void **state) {
 }
 
 /* A format of folders without parts, with too many, and with a form that is not known. */
-static void unknown_lists_have_no_names(void **state) {
+TEST(unknown_lists_have_no_names) {
     static const struct {
         size_t at;
         uint8_t value;
     } changes[] = {{43, 0}, {43, 9}, {45, 0x70}, {47, 0}};
     struct vr_line_sequence list[4];
-    (void)state;
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         size_t names = rich_unit();
         assert_int_equal(made.bytes[43], 2);
@@ -341,10 +332,9 @@ static void unknown_lists_have_no_names(void **state) {
 }
 
 /* A name in no section, and a section whose last name has no end. */
-static void names_past_their_section_are_none(void **state) {
+TEST(names_past_their_section_are_none) {
     struct vr_line_sequence list[4];
     size_t names = rich_unit();
-    (void)state;
     put("x.cpp", 6);
     struct vr_line_table table = table_made(names);
     assert_int_equal(vr_line_sequences(&table, list, 4), 2);
@@ -355,11 +345,10 @@ static void names_past_their_section_are_none(void **state) {
 }
 
 /* A unit of an unknown version is passed over, and one that goes past the section ends the list. */
-static void other_units_are_passed_over(void **state) {
+TEST(other_units_are_passed_over) {
     struct vr_line_sequence list[8];
     uint8_t rich[sizeof made.bytes];
     size_t bytes = rich_unit();
-    (void)state;
     memcpy(rich, made.bytes, bytes);
     made.used = 0;
     PUT(5, 0, 0, 0, 6, 0, 1, 2, 3);
@@ -376,21 +365,4 @@ static void other_units_are_passed_over(void **state) {
     assert_int_equal(vr_line_sequences(&table, list, 8), 0);
     table.lines.bytes = UINT64_C(1) << 32;
     assert_int_equal(vr_line_sequences(&table, list, 8), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_version_has_lines),
-        cmocka_unit_test(a_name_has_no_folder),
-        cmocka_unit_test(code_without_information_has_no_line),
-        cmocka_unit_test(a_unit_has_several_files),
-        cmocka_unit_test(a_changed_file_is_read_again),
-        cmocka_unit_test(many_files_take_turns),
-        cmocka_unit_test(compressed_lines_are_none),
-        cmocka_unit_test(every_instruction_is_known),
-        cmocka_unit_test(unknown_lists_have_no_names),
-        cmocka_unit_test(names_past_their_section_are_none),
-        cmocka_unit_test(other_units_are_passed_over),
-    };
-    return cmocka_run_group_tests_name("line_table", tests, NULL, NULL);
 }

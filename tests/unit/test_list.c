@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_list.c: the intrusive list. */
 #include "base/list.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "rig/rig.h"
 
 struct item {
     int value;
@@ -25,8 +20,7 @@ static int sum_in_order(const struct vr_list *list) {
     return sum;
 }
 
-static void an_empty_list_has_no_first(void **state) {
-    (void)state;
+TEST(an_empty_list_has_no_first) {
     struct vr_list list;
     vr_list_init(&list);
     assert_true(vr_list_empty(&list));
@@ -34,8 +28,7 @@ static void an_empty_list_has_no_first(void **state) {
     assert_int_equal(sum_in_order(&list), 0);
 }
 
-static void items_keep_their_order(void **state) {
-    (void)state;
+TEST(items_keep_their_order) {
     struct vr_list list;
     struct item items[4] = {{.value = 1}, {.value = 2}, {.value = 3}, {.value = 4}};
     vr_list_init(&list);
@@ -49,8 +42,7 @@ static void items_keep_their_order(void **state) {
     assert_null(vr_list_next(&list, &items[3].link));
 }
 
-static void any_item_can_go(void **state) {
-    (void)state;
+TEST(any_item_can_go) {
     static const int left[4] = {234, 134, 124, 123};
     for (int gone = 0; gone < 4; gone++) {
         struct vr_list list;
@@ -70,13 +62,4 @@ static void any_item_can_go(void **state) {
         }
         assert_true(vr_list_empty(&list));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_list_has_no_first),
-        cmocka_unit_test(items_keep_their_order),
-        cmocka_unit_test(any_item_can_go),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

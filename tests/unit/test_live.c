@@ -3,31 +3,21 @@
  * test_live.c: questions about live blocks (vram/stats.h): which there are, how old, how large,
  * whose, and what was live at the peak.
  */
-#include "base/clock.h"
-#include "core/tracking/pool_tracking.h"
+#include "unit/test_time.h"
 #include "unit/track_world.h"
 #include "vram/buffer.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-static uint64_t fake_now;
-
-static uint64_t fake_clock(void *user) {
-    (void)user;
-    return fake_now;
+static int begin(void) {
+    test_time_begin(1000 * SECOND, 0);
+    return start();
 }
 
-static int begin(void **state) {
-    static const struct vr_clock_source fake = {.now = fake_clock};
-    fake_now = 1000 * SECOND;
-    vr_clock_set(&fake);
-    return start(state);
-}
-
-static int clean(void **state) {
-    vr_clock_set(NULL);
-    return track_clean(state);
+static int clean(void) {
+    test_time_end();
+    return track_clean();
 }
 
 /* What a visit has seen. */
@@ -54,31 +44,27 @@ static struct seen ask(vram_live_query query) {
 /* ------------------------------------------------------------------- queries */
 
 /* Acceptance 12: ids unique, tags, a query of old allocations by a clock of the test's own. */
-static void acceptance_12_old_allocations(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_make(rig.device, "pool");
-    vram_addr old = take(pool, 1000, "model/a", "old", rig.queue);
-    fake_now += 61 * SECOND;
-    vram_addr young = take(pool, 2000, "model/b", "young", rig.queue);
+TEST(acceptance_12_old_allocations, "sim:memory=1G") {
+    vram_pool *pool = pool_make(rig->device, "pool");
+    vram_addr old = take(pool, 1000, "model/a", "old", rig->queue);
+    test_time_ns += 61 * SECOND;
+    vram_addr young = take(pool, 2000, "model/b", "young", rig->queue);
     struct seen seen = ask((vram_live_query){.pool = pool, .older_ns = VRAM_LIVE_OLD_NS});
     assert_int_equal(seen.count, 1);
     assert_int_equal(seen.blocks[0].addr, old);
     assert_string_equal(seen.blocks[0].name, "old");
     assert_string_equal(seen.blocks[0].tag, "model/a");
     assert_true(seen.blocks[0].age_ns >= 61 * SECOND && seen.blocks[0].age_ns < 62 * SECOND);
-    fake_now += 61 * SECOND;
+    test_time_ns += 61 * SECOND;
     assert_int_equal(ask((vram_live_query){.pool = pool, .older_ns = VRAM_LIVE_OLD_NS}).count, 2);
     assert_int_equal(ask((vram_live_query){.pool = pool, .older_ns = 3600 * SECOND}).count, 0);
     assert_int_equal(ask((vram_live_query){.pool = pool, .older_ns = UINT64_MAX}).count, 0);
-    assert_ok(vram_free(old, rig.queue));
-    assert_ok(vram_free(young, rig.queue));
+    assert_ok(vram_free(old, rig->queue));
+    assert_ok(vram_free(young, rig->queue));
     assert_int_equal(ask((vram_live_query){.pool = pool}).count, 0);
-    rig_end_clean(&rig);
 }
 
-static void a_block_tells_all_that_is_known(void **state) {
-    (void)state;
+TEST(a_block_tells_all_that_is_known) {
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_make(rig.device, "pool");
     vram_live_block block = {.size = sizeof block};
@@ -94,7 +80,7 @@ static void a_block_tells_all_that_is_known(void **state) {
     assert_int_equal(block.elements, 250);
     assert_int_equal(block.kind, VRAM_MEMORY_DEVICE);
     assert_int_equal(block.thread, vr_os_thread_number());
-    assert_int_equal(block.created_ns >> 20, fake_now >> 20);
+    assert_int_equal(block.created_ns >> 20, test_time_ns >> 20);
     assert_int_equal(block.stack, 0);
     uint64_t id = block.id;
     assert_ok(vram_free(addr, rig.queue));
@@ -111,19 +97,17 @@ static void a_block_tells_all_that_is_known(void **state) {
     vram_context_destroy(rig.context);
 }
 
-static void buffers_are_seen_by_their_names(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_make(rig.device, "pool");
+TEST(buffers_are_seen_by_their_names, "sim:memory=1G") {
+    vram_pool *pool = pool_make(rig->device, "pool");
     vram_buffer_options options = {.size = sizeof options,
                                    .precision = VRAM_PRECISION_FP32,
                                    .name = "positions",
                                    .tag = "sim"};
     vram_buffer *one, *two;
     assert_ok(
-        vram_buffer_create_elements(pool, 1000, VRAM_PRECISION_FP32, rig.queue, &options, &one));
+        vram_buffer_create_elements(pool, 1000, VRAM_PRECISION_FP32, rig->queue, &options, &one));
     assert_ok(
-        vram_buffer_create_elements(pool, 3000, VRAM_PRECISION_FP32, rig.queue, &options, &two));
+        vram_buffer_create_elements(pool, 3000, VRAM_PRECISION_FP32, rig->queue, &options, &two));
     struct seen seen = ask((vram_live_query){.pool = pool, .order = VRAM_LIVE_LARGEST});
     assert_int_equal(seen.count, 2);
     for (uint32_t i = 0; i < 2; i++) {
@@ -134,18 +118,16 @@ static void buffers_are_seen_by_their_names(void **state) {
     assert_ok(vram_buffer_destroy(one));
     assert_ok(vram_buffer_destroy(two));
     assert_int_equal(ask((vram_live_query){.pool = pool}).count, 0);
-    rig_end_clean(&rig);
 }
 
-static void queries_choose_and_order(void **state) {
-    (void)state;
+TEST(queries_choose_and_order) {
     struct rig rig = rig_make("sim", "devices=2,memory=1G");
     vram_pool *one = pool_make(rig.device, "one"), *two = pool_make(rig.device, "two");
     vram_pool *far = pool_make(rig.other, "far");
     for (int i = 0; i < 5; i++) {
         take(i % 2 ? one : two, (uint64_t)(1 + (i * 3) % 5) * KIB, i < 3 ? "t/a" : "t2", NULL,
              rig.queue);
-        fake_now += SECOND;
+        test_time_ns += SECOND;
     }
     take(far, 9 * KIB, NULL, NULL, NULL);
     assert_int_equal(ask((vram_live_query){.pool = one}).count, 2);
@@ -189,8 +171,7 @@ static bool see_group(void *user, const vram_live_group *group) {
     return true;
 }
 
-static void the_peak_is_exact_and_explained(void **state) {
-    (void)state;
+TEST(the_peak_is_exact_and_explained) {
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_make(rig.device, "pool");
     vram_addr a = take(pool, 10 * KIB, "a", NULL, rig.queue);
@@ -232,8 +213,7 @@ static void the_peak_is_exact_and_explained(void **state) {
 
 /* --------------------------------------------------------------------- stacks */
 
-static void stacks_say_who_asked(void **state) {
-    (void)state;
+TEST(stacks_say_who_asked) {
     assert_ok(vram_option_set("track_stacks", "2"));
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_make(rig.device, "pool");
@@ -256,6 +236,7 @@ static void stacks_say_who_asked(void **state) {
     assert_int_equal(vram_stack_text(stack, small, sizeof small), bytes);
     assert_memory_equal(small, text, 7);
     assert_int_equal(vram_stack_text(0, text, sizeof text), 0);
+    assert_int_equal(vram_stack_text(0, NULL, 0), 0);
     assert_int_equal(vram_stack_text(UINT32_MAX, text, sizeof text), 0);
     struct groups groups = {0};
     vram_live_query query = {.size = sizeof query, .pool = pool};
@@ -312,9 +293,8 @@ static bool sum_up(void *user, const vram_live_block *block) {
 
 /* 100,000 allocations and frees over 16 threads: totals are exact, and no block is forgotten or
    made up. */
-static void totals_are_exact_over_threads(void **state) {
-    (void)state;
-    vr_clock_set(NULL);
+TEST(totals_are_exact_over_threads) {
+    test_time_end();
     struct rig rig = rig_make("sim", "memory=4G");
     struct crew crew = {.pool = pool_make(rig.device, "pool"), .queue = rig.queue};
     pthread_t threads[THREADS];
@@ -375,8 +355,7 @@ static bool keep_id(void *user, const vram_live_block *block) {
     return ids->count < 4096;
 }
 
-static void acceptance_12_ids_are_unique_over_threads_and_pools(void **state) {
-    (void)state;
+TEST(acceptance_12_ids_are_unique_over_threads_and_pools) {
     static struct ids ids;
     struct rig rig = rig_make("sim", "memory=1G");
     struct crew crews[2] = {{.pool = pool_make(rig.device, "one"), .queue = rig.queue},
@@ -402,134 +381,4 @@ static void acceptance_12_ids_are_unique_over_threads_and_pools(void **state) {
     vram_context_destroy(rig.context);
 }
 
-/* ------------------------------------------------------------------ bad input */
-
-static void bad_questions_are_refused(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_make(rig.device, "pool");
-    vram_limits off = {.size = sizeof off, .tracking = VRAM_SWITCH_OFF};
-    vram_pool_options options = {.size = sizeof options, .limits = &off};
-    vram_pool *untracked;
-    vram_live_query query = {.size = sizeof query, .pool = pool};
-    vram_live_query none = {.size = sizeof none};
-    vram_live_query both = {.size = sizeof both, .pool = pool, .device = rig.device};
-    vram_live_query odd = {.size = sizeof odd, .pool = pool, .order = (vram_live_order)7};
-    vram_live_query wrong = {.size = 3, .pool = pool};
-    vram_live_stats stats = {.size = sizeof stats}, small = {.size = 1};
-    vram_live_block block = {.size = sizeof block};
-    struct seen seen = {0};
-    struct groups groups = {0};
-    assert_int_equal(vram_live_visit(NULL, see, &seen), VRAM_ERR_INVALID);
-    assert_int_equal(vram_live_visit(&query, NULL, &seen), VRAM_ERR_INVALID);
-    assert_int_equal(vram_live_visit(&none, see, &seen), VRAM_ERR_INVALID);
-    assert_int_equal(vram_live_visit(&both, see, &seen), VRAM_ERR_INVALID);
-    assert_int_equal(vram_live_visit(&odd, see, &seen), VRAM_ERR_INVALID);
-    assert_int_equal(vram_live_visit(&wrong, see, &seen), VRAM_ERR_INVALID);
-    assert_int_equal(vram_live_stats_get(NULL, &stats), VRAM_ERR_INVALID);
-    assert_int_equal(vram_live_stats_get(&query, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_live_stats_get(&query, &small), VRAM_ERR_INVALID);
-    assert_int_equal(vram_live_groups(NULL, VRAM_LIVE_BY_TAG, see_group, &groups),
-                     VRAM_ERR_INVALID);
-    assert_int_equal(vram_live_groups(&query, VRAM_LIVE_BY_TAG, NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_live_groups(&query, (vram_live_by)9, see_group, &groups),
-                     VRAM_ERR_INVALID);
-    assert_int_equal(vram_live_get(0, &block), VRAM_ERR_INVALID);
-    vram_addr addr = take(pool, 100, NULL, NULL, rig.queue);
-    assert_int_equal(vram_live_get(addr, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_live_get(addr + 512, &block), VRAM_ERR_INVALID);
-    assert_int_equal(vram_stack_text(0, NULL, 0), 0);
-    assert_ok(vram_pool_create(rig.device, &options, &untracked));
-    assert_ok(vram_alloc(untracked, 100, rig.queue, &addr));
-    assert_int_equal(vram_live_get(addr, &block), VRAM_ERR_UNSUPPORTED);
-    query.pool = untracked;
-    assert_ok(vram_live_stats_get(&query, &stats));
-    assert_int_equal(stats.pools, 0);
-    assert_ok(vram_pool_destroy(untracked));
-    assert_int_equal(vram_live_visit(&query, see, &seen), VRAM_ERR_STALE);
-    assert_int_equal(seen.count, 0);
-    vram_context_destroy(rig.context);
-}
-
-/* Each allocation of a question fails in turn: it says so, and changes nothing. */
-static void without_memory_questions_fail_cleanly(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_make(rig.device, "pool");
-    for (int i = 0; i < 3; i++) {
-        take(pool, 1000, "t", NULL, rig.queue);
-    }
-    vram_live_query query = {
-        .size = sizeof query, .device = rig.device, .order = VRAM_LIVE_LARGEST};
-    for (uint64_t nth = 1;; nth++) {
-        struct seen seen = {0};
-        vr_mem_fail_at(nth, false);
-        vram_status status = vram_live_visit(&query, see, &seen);
-        bool failed = vr_mem_failed() != 0;
-        vr_mem_fail_at(0, false);
-        assert_int_equal(status, failed ? VRAM_ERR_HOST_MEMORY : VRAM_OK);
-        assert_int_equal(seen.count, failed ? 0 : 3);
-        if (!failed) {
-            assert_true(nth > 2);
-            break;
-        }
-    }
-    vram_context_destroy(rig.context);
-}
-
-/* Records that get no memory cost no allocation, and are counted. */
-static void without_memory_allocations_go_on(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_make(rig.device, "pool");
-    vram_addr first, addr;
-    assert_ok(vram_alloc(pool, 1000, rig.queue, &first)); /* the pool has all it needs for more */
-    for (int i = 0; i < 255; i++) {
-        assert_ok(vram_alloc(pool, 1000, rig.queue, &addr));
-    }
-    assert_ok(vram_free(addr, rig.queue));
-    assert_ok(vram_alloc(pool, 1000, rig.queue, &addr));
-    assert_ok(vram_free(first, rig.queue));
-    assert_ok(vram_alloc(pool, 1000, rig.queue, &first)); /* and 256 records are in use */
-    vram_live_query query = {.size = sizeof query, .pool = pool};
-    vram_live_stats stats = {.size = sizeof stats};
-    uint64_t lost = 0;
-    for (int i = 0; i < 8; i++) {
-        vr_mem_fail_at(1, true);
-        vram_status status = vram_alloc(pool, 1000, rig.queue, &addr);
-        vr_mem_fail_at(0, false);
-        lost += status == VRAM_OK;
-        if (status == VRAM_OK) {
-            vram_live_block block = {.size = sizeof block};
-            assert_int_equal(vram_live_get(addr, &block), VRAM_ERR_UNSUPPORTED);
-        }
-    }
-    assert_true(lost > 0);
-    assert_ok(vram_live_stats_get(&query, &stats));
-    assert_true(stats.lost_records >= lost);
-    assert_int_equal(stats.live_blocks, 256 + lost);
-    assert_int_equal(stats.live_bytes, 1000 * (256 + lost));
-    assert_ok(vram_free(addr, rig.queue));
-    assert_ok(vram_live_stats_get(&query, &stats));
-    assert_int_equal(stats.live_bytes, 1000 * (255 + lost));
-    vram_context_destroy(rig.context);
-}
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, begin, clean)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(acceptance_12_old_allocations),
-        HERE(a_block_tells_all_that_is_known),
-        HERE(buffers_are_seen_by_their_names),
-        HERE(queries_choose_and_order),
-        HERE(the_peak_is_exact_and_explained),
-        HERE(stacks_say_who_asked),
-        HERE(totals_are_exact_over_threads),
-        HERE(acceptance_12_ids_are_unique_over_threads_and_pools),
-        HERE(bad_questions_are_refused),
-        HERE(without_memory_questions_fail_cleanly),
-        HERE(without_memory_allocations_go_on),
-    };
-    return cmocka_run_group_tests_name("live", tests, NULL, NULL);
-}
+EACH_TEST(begin, clean)

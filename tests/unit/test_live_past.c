@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_live_past.c: the past of a watched process: bounded, with its peaks, and its refusals. */
+#include "rig/rig.h"
 #include "serve/live_document.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define SECOND_NS UINT64_C(1000000000)
 #define UNKNOWN   VRAM_LIVE_PAGE_UNKNOWN
@@ -57,8 +54,7 @@ static size_t column_find(const struct live_past *past, const char *name) {
 
 /* ------------------------------------------------------------------------ slots */
 
-static void test_slot_keeps_its_peak(void **state) {
-    (void)state;
+TEST(test_slot_keeps_its_peak) {
     struct world world;
     struct live_past past;
     world_begin(&world);
@@ -84,8 +80,7 @@ static void test_slot_keeps_its_peak(void **state) {
 }
 
 /* Days of samples, some with gaps: the bound holds, and each slot has the most of its time. */
-static void test_slots_stay_bounded(void **state) {
-    (void)state;
+TEST(test_slots_stay_bounded) {
     enum { SAMPLES = 9000 };
     static uint64_t times[SAMPLES], lives[SAMPLES];
     struct world world;
@@ -124,8 +119,7 @@ static void test_slots_stay_bounded(void **state) {
 /* ------------------------------------------------------------------------- tags */
 
 /* Small tags lose their columns to larger ones, and what a slot has of tags is never too much. */
-static void test_columns_go_to_the_largest(void **state) {
-    (void)state;
+TEST(test_columns_go_to_the_largest) {
     struct world world;
     struct live_past past;
     char name[16];
@@ -163,8 +157,7 @@ static void test_columns_go_to_the_largest(void **state) {
     live_past_free(&past);
 }
 
-static void test_tags_of_two_devices_are_one(void **state) {
-    (void)state;
+TEST(test_tags_of_two_devices_are_one) {
     struct world world;
     struct live_past past;
     world_begin(&world);
@@ -181,8 +174,7 @@ static void test_tags_of_two_devices_are_one(void **state) {
 }
 
 /* Programs under `vram run` have no tags: kinds of memory, which are pools, take their place. */
-static void test_pools_take_the_place_of_tags(void **state) {
-    (void)state;
+TEST(test_pools_take_the_place_of_tags) {
     struct world world;
     struct live_past past;
     world_begin(&world);
@@ -207,8 +199,7 @@ static void test_pools_take_the_place_of_tags(void **state) {
 
 /* ------------------------------------------------------------- limits, pressure */
 
-static void test_limit_and_pressure(void **state) {
-    (void)state;
+TEST(test_limit_and_pressure) {
     struct world world;
     struct live_past past;
     world_begin(&world);
@@ -238,8 +229,7 @@ static void test_limit_and_pressure(void **state) {
 
 /* --------------------------------------------------------------------- refusals */
 
-static void test_refusals_are_kept_once(void **state) {
-    (void)state;
+TEST(test_refusals_are_kept_once) {
     static struct live_document now;
     struct world world;
     world_begin(&world);
@@ -267,17 +257,4 @@ static void test_refusals_are_kept_once(void **state) {
     live_refusals_add(&now, true);
     assert_int_equal(now.refusals[0].number, 1);
     assert_int_equal(now.refusals[1].number, 200);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slot_keeps_its_peak),
-        cmocka_unit_test(test_slots_stay_bounded),
-        cmocka_unit_test(test_columns_go_to_the_largest),
-        cmocka_unit_test(test_tags_of_two_devices_are_one),
-        cmocka_unit_test(test_pools_take_the_place_of_tags),
-        cmocka_unit_test(test_limit_and_pressure),
-        cmocka_unit_test(test_refusals_are_kept_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

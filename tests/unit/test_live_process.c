@@ -56,8 +56,7 @@ static void child_exits(void) {
     exit(0); /* runs the handlers that the parent registered */
 }
 
-static void a_forked_child_leaves_its_parents_page_alone(void **state) {
-    (void)state;
+TEST(a_forked_child_leaves_its_parents_page_alone) {
     struct world world;
     struct page_view view;
     world_open(&world);
@@ -108,8 +107,7 @@ static void child_is_killed(void) {
     }
 }
 
-static void a_page_ends_with_its_process(void **state) {
-    (void)state;
+TEST(a_page_ends_with_its_process) {
     struct world world;
     assert_int_equal(play(child_exits_with_a_pool), 0);
     assert_int_equal(entries(pages), 0);
@@ -152,8 +150,7 @@ static int after_exec(void) {
     return own && vram_context_destroy(world.context) == VRAM_OK && entries(pages) == 0 ? 0 : 2;
 }
 
-static void an_exec_replaces_the_page(void **state) {
-    (void)state;
+TEST(an_exec_replaces_the_page) {
     assert_int_equal(play(child_execs), 0);
     assert_int_equal(entries(pages), 0);
 }
@@ -173,8 +170,7 @@ static bool page_pass(void *user, const char *folder, struct page_view *view) {
     return true;
 }
 
-static void it_may_be_killed_at_any_moment(void **state) {
-    (void)state;
+TEST(it_may_be_killed_at_any_moment) {
     struct pages_met met;
     const char *many = getenv("LIVE_KILLS"); /* ctest -C Long */
     uint64_t kills = many ? strtoull(many, NULL, 10) : 25;
@@ -237,8 +233,7 @@ static void child_has_no_room(void) {
     child_leave(fine && vram_context_destroy(world.context) == VRAM_OK ? 0 : 2);
 }
 
-static void no_room_costs_a_line_in_the_log(void **state) {
-    (void)state;
+TEST(no_room_costs_a_line_in_the_log) {
     assert_int_equal(play(child_has_no_room), 0);
 }
 
@@ -257,8 +252,7 @@ static void child_ends_it_from_the_log(void) {
     child_leave(made && vram_context_destroy(other.context) == VRAM_OK ? 0 : 1);
 }
 
-static void its_log_callback_may_end_a_context(void **state) {
-    (void)state;
+TEST(its_log_callback_may_end_a_context) {
     assert_int_equal(play(child_ends_it_from_the_log), 0);
 }
 
@@ -296,8 +290,7 @@ static void child_with_a_fault(void) {
     fault_play(fault_nth, fault_for_ever);
 }
 
-static void every_system_call_may_fail(void **state) {
-    (void)state;
+TEST(every_system_call_may_fail) {
     for (int for_ever = 0; for_ever < 2; for_ever++) {
         int ended = 0;
         for (fault_nth = 1; ended == 0; fault_nth += FAULT_STEP) {
@@ -314,8 +307,7 @@ static void every_system_call_may_fail(void **state) {
 
 /* -------------------------------------------------------------------- requests */
 
-static void a_request_is_answered(void **state) {
-    (void)state;
+TEST(a_request_is_answered) {
     struct world world;
     struct page_view view;
     struct attach_answer answer;
@@ -361,8 +353,7 @@ static void *requests_come(void *user) {
     return NULL;
 }
 
-static void contexts_end_while_they_are_asked_for(void **state) {
-    (void)state;
+TEST(contexts_end_while_they_are_asked_for) {
     pthread_t thread;
     uint64_t before = vr_live_interval_ns;
     vr_live_interval_ns = 1000000;
@@ -420,8 +411,7 @@ static void *children_come_and_go(void *user) {
     return NULL;
 }
 
-static void pools_and_forks_race_with_it(void **state) {
-    (void)state;
+TEST(pools_and_forks_race_with_it) {
     pthread_t threads[4];
     uint64_t before = vr_live_interval_ns;
     vr_live_interval_ns = 100000;
@@ -437,23 +427,9 @@ static void pools_and_forks_race_with_it(void **state) {
     assert_int_equal(entries(pages), 0);
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, nothing_left)
-
-int main(int count, char **words) {
-    if (count > 1 && strcmp(words[1], "--after-exec") == 0) {
-        return after_exec();
-    }
-    const struct CMUnitTest tests[] = {
-        TEST(a_forked_child_leaves_its_parents_page_alone),
-        TEST(a_page_ends_with_its_process),
-        TEST(an_exec_replaces_the_page),
-        TEST(it_may_be_killed_at_any_moment),
-        TEST(no_room_costs_a_line_in_the_log),
-        TEST(its_log_callback_may_end_a_context),
-        TEST(every_system_call_may_fail),
-        TEST(a_request_is_answered),
-        TEST(contexts_end_while_they_are_asked_for),
-        TEST(pools_and_forks_race_with_it),
-    };
-    return cmocka_run_group_tests(tests, world_begin, world_end);
+static int play_after_exec(int count, char **words) {
+    (void)words;
+    return count == 2 ? after_exec() : 2;
 }
+CHILD(play_after_exec)
+WHOLE_FILE(world_begin, world_end)

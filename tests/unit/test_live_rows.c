@@ -3,33 +3,24 @@
  * test_live_rows.c: what the live page and the answer of a process say when there is too much:
  * devices, pools, tags, groups and blocks; foreign memory; and readers that stop reading.
  */
-#include "base/clock.h"
 #include "base/writer.h"
 #include "core/live/live_answer.h"
 #include "core/live/page_rows.h"
+#include "unit/test_time.h"
 #include "unit/track_world.h"
 #include "vram/vram.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static uint64_t fake_now;
-
-static uint64_t fake_clock(void *user) {
-    (void)user;
-    return fake_now;
+static int begin(void) {
+    test_time_begin(1000 * SECOND, 0);
+    return start();
 }
 
-static int begin(void **state) {
-    static const struct vr_clock_source fake = {.now = fake_clock};
-    fake_now = 1000 * SECOND;
-    vr_clock_set(&fake);
-    return start(state);
-}
-
-static int clean(void **state) {
-    vr_clock_set(NULL);
-    return track_clean(state);
+static int clean(void) {
+    test_time_end();
+    return track_clean();
 }
 
 /* ------------------------------------------------------------------------- rows */
@@ -39,7 +30,7 @@ static struct vr_page_rows *rows_of(vram_context *handle, struct vr_page_rows *r
     struct vr_context *context = vr_handle_pin(VR_KIND_CONTEXT, handle);
     rows = rows ? rows : calloc(1, sizeof *rows);
     assert_non_null(rows);
-    vr_page_rows_begin(rows, fake_now);
+    vr_page_rows_begin(rows, test_time_ns);
     vr_page_rows_add(rows, context);
     vr_page_rows_end(rows);
     vr_leave(context);
@@ -47,10 +38,9 @@ static struct vr_page_rows *rows_of(vram_context *handle, struct vr_page_rows *r
 }
 
 /* Tags are sorted by what they use, and the least used are left out. */
-static void the_largest_tags_have_rows(void **state) {
+TEST(the_largest_tags_have_rows) {
     enum { TAGS = VRAM_LIVE_PAGE_TAGS + 20 };
     char tag[32];
-    (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_make(rig.device, "pool");
     for (uint64_t i = 0; i < TAGS; i++) { /* rising, falling */
@@ -72,11 +62,10 @@ static void the_largest_tags_have_rows(void **state) {
 }
 
 /* Pools beyond those whose rates are kept still count. */
-static void more_pools_than_are_known(void **state) {
+TEST(more_pools_than_are_known) {
     enum { POOLS = VR_PAGE_POOLS_KNOWN + 4 };
     vram_pool *pool;
     vram_addr addr;
-    (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
     for (int i = 0; i < POOLS; i++) {
         assert_ok(vram_pool_create(rig.device, NULL, &pool));
@@ -92,12 +81,11 @@ static void more_pools_than_are_known(void **state) {
 }
 
 /* Devices beyond the rows of the page: their pools count, without a device. */
-static void more_devices_than_rows(void **state) {
+TEST(more_devices_than_rows) {
     enum { DEVICES = VRAM_LIVE_PAGE_DEVICES + 2 };
     vram_device *device;
     vram_pool *pool;
     vram_addr addr;
-    (void)state;
     vram_context_options options = {
         .size = sizeof options, .backends = "sim", .sim = "memory=64M,devices=18"};
     vram_context *context;
@@ -167,10 +155,9 @@ static unsigned lines_with(const char *text, const char *first) {
 }
 
 /* Groups and blocks beyond the tables: those groups are one, the smallest blocks are left out. */
-static void what_does_not_fit_is_one_group(void **state) {
+TEST(what_does_not_fit_is_one_group) {
     enum { TAGS = 4096, LISTED = 100 };
     char tag[32];
-    (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
     struct reader reader = {0};
     vram_pool *pool = pool_make(rig.device, "pool");
@@ -194,16 +181,15 @@ static void what_does_not_fit_is_one_group(void **state) {
 }
 
 /* Old blocks, and memory that others have allocated. */
-static void old_and_foreign_memory(void **state) {
+TEST(old_and_foreign_memory) {
     uint64_t id;
-    (void)state;
     struct rig rig = rig_make("sim", "memory=64M,devices=2");
     struct reader reader = {0};
     vram_foreign_options named = {.size = sizeof named, .tag = "lib", .name = "workspace"};
     vram_pool *pool = pool_make(rig.device, "pool");
     take(pool, 1000, "model", NULL, rig.queue);
     assert_ok(vram_foreign_track(rig.device, 1234, &named, &id));
-    fake_now += 61 * SECOND;
+    test_time_ns += 61 * SECOND;
     take(pool, 400, "model", NULL, rig.queue);
     assert_true(answer_read(rig.context, &reader, UINT64_MAX));
     assert_int_equal(lines_with(reader.text, "group "), 2);
@@ -215,167 +201,12 @@ static void old_and_foreign_memory(void **state) {
     vram_context_destroy(rig.context);
 }
 
-/* A reader that stops at its first, second, third ... write; and code without a name because time
-   has run out. */
-static void readers_may_stop(void **state) {
-    (void)state;
-    assert_ok(vram_option_set("track_stacks", "1"));
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_pool *pool = pool_make(rig.device, "pool");
-    for (int i = 0; i < 3; i++) {
-        take(pool, 1000, i ? "a" : "b", NULL, rig.queue);
-    }
-    bool whole = false;
-    for (unsigned most = 1; !whole; most++) {
-        struct reader reader = {.most = most};
-        whole = answer_read(rig.context, &reader, most % 2 ? UINT64_MAX : 0);
-        assert_true(most < 1000);
-        assert_int_equal(reader.text && strstr(reader.text, "\nend\n") != NULL, whole);
-        free(reader.text);
-    }
-    vram_context_destroy(rig.context);
-}
-
-/* Without host memory the answer says that records are missing. */
-static void answers_without_memory(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_pool *pool = pool_make(rig.device, "pool");
-    take(pool, 1000, "a", NULL, rig.queue);
-    vr_mem_fail_at(1, true);
-    assert_null(vr_live_answer_make());
-    vr_mem_fail_at(0, false);
-    struct vr_context *context = vr_handle_pin(VR_KIND_CONTEXT, rig.context);
-    struct vr_live_answer *answer = vr_live_answer_make();
-    struct reader reader = {0};
-    struct vr_writer writer = {.write = reader_take, .user = &reader};
-    vr_mem_fail_at(1, true);
-    vr_live_answer_add(answer, context);
-    vr_mem_fail_at(0, false);
-    assert_true(vr_live_answer_write(answer, &writer, UINT64_MAX));
-    assert_non_null(strstr(reader.text, "sum 0 0 0 1\n"));
-    vr_live_answer_free(answer);
-    vr_leave(context);
-    free(reader.text);
-    vram_context_destroy(rig.context);
-}
-
 /* ----------------------------------------------------------------------- queries */
 
-struct visits {
-    uint64_t count, most, bytes;
-};
-
-static bool visit_block(void *user, const vram_live_block *block) {
-    struct visits *visits = user;
-    visits->bytes += block->requested_bytes;
-    return ++visits->count != visits->most;
-}
-
-static bool visit_group(void *user, const vram_live_group *group) {
-    struct visits *visits = user;
-    visits->bytes += group->live_bytes + group->foreign_bytes;
-    return ++visits->count != visits->most;
-}
-
-/* Foreign memory in queries that stop early, by count or by the visitor. */
-static void queries_of_foreign_memory(void **state) {
-    uint64_t ids[3];
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M,devices=2");
-    vram_foreign_options named = {.size = sizeof named, .tag = "lib"};
-    vram_live_query query = {.size = sizeof query, .device = rig.device};
-    struct visits visits = {0};
-    assert_ok(vram_live_visit(&query, visit_block, &visits)); /* no pool, and no ledger */
-    assert_int_equal(visits.count, 0);
-    for (int i = 0; i < 3; i++) {
-        named.tag = i == 2 ? "other" : "lib";
-        assert_ok(vram_foreign_track(rig.device, 100, &named, &ids[i]));
-    }
-    assert_ok(vram_live_visit(&query, visit_block, &visits));
-    assert_int_equal(visits.count, 3);
-    visits = (struct visits){.most = 2};
-    assert_ok(vram_live_visit(&query, visit_block, &visits));
-    assert_int_equal(visits.count, 2);
-    visits = (struct visits){0};
-    query.most = 1;
-    assert_ok(vram_live_visit(&query, visit_block, &visits));
-    assert_int_equal(visits.count, 1);
-    query = (vram_live_query){.size = sizeof query, .context = rig.context, .tag = "lib"};
-    visits = (struct visits){0};
-    assert_ok(vram_live_groups(&query, VRAM_LIVE_BY_TAG, visit_group, &visits));
-    assert_int_equal(visits.count, 1);
-    assert_int_equal(visits.bytes, 200);
-    query.tag = NULL;
-    for (uint64_t nth = 1;; nth++) { /* each allocation of a question fails in turn */
-        visits = (struct visits){0};
-        vr_mem_fail_at(nth, false);
-        vram_status status = vram_live_groups(&query, VRAM_LIVE_BY_TAG, visit_group, &visits);
-        bool failed = vr_mem_failed() != 0;
-        vr_mem_fail_at(0, false);
-        assert_int_equal(status, failed ? VRAM_ERR_HOST_MEMORY : VRAM_OK);
-        assert_int_equal(visits.count, failed ? 0 : 2);
-        if (!failed) {
-            break;
-        }
-    }
-    for (int i = 0; i < 3; i++) {
-        assert_ok(vram_foreign_untrack(rig.device, ids[i]));
-    }
-    rig_end_clean(&rig);
-}
-
-/* More groups than one reading of sites gives, and than the first table has. */
-static void many_groups(void **state) {
-    enum { TAGS = 150 };
-    char tag[32];
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_pool *pool = pool_make(rig.device, "pool");
-    vram_live_query query = {.size = sizeof query, .pool = pool};
-    struct visits visits = {0};
-    for (uint64_t i = 0; i < TAGS; i++) {
-        snprintf(tag, sizeof tag, "t%llu", (unsigned long long)i);
-        take(pool, 1000, i ? tag : NULL, NULL, rig.queue);
-    }
-    assert_ok(vram_live_groups(&query, VRAM_LIVE_BY_TAG, visit_group, &visits));
-    assert_int_equal(visits.count, TAGS);
-    assert_int_equal(visits.bytes, TAGS * 1000);
-    visits = (struct visits){.most = 5};
-    assert_ok(vram_live_groups(&query, VRAM_LIVE_BY_TAG, visit_group, &visits));
-    assert_int_equal(visits.count, 5);
-    visits = (struct visits){0};
-    query.tag = "t7";
-    assert_ok(vram_live_groups(&query, VRAM_LIVE_BY_TAG, visit_group, &visits));
-    assert_int_equal(visits.count, 1);
-    visits = (struct visits){.most = 3};
-    query = (vram_live_query){.size = sizeof query, .pool = pool, .order = VRAM_LIVE_LARGEST};
-    assert_ok(vram_live_visit(&query, visit_block, &visits));
-    assert_int_equal(visits.count, 3);
-    query.tag = "nobody's";
-    visits = (struct visits){0};
-    assert_ok(vram_live_groups(&query, VRAM_LIVE_BY_TAG, visit_group, &visits));
-    assert_int_equal(visits.count, 0);
-    query.tag = NULL;
-    for (uint64_t nth = 1;; nth++) {
-        visits = (struct visits){0};
-        vr_mem_fail_at(nth, false);
-        vram_status status = vram_live_groups(&query, VRAM_LIVE_BY_TAG, visit_group, &visits);
-        bool failed = vr_mem_failed() != 0;
-        vr_mem_fail_at(0, false);
-        assert_int_equal(status, failed ? VRAM_ERR_HOST_MEMORY : VRAM_OK);
-        if (!failed) {
-            break;
-        }
-    }
-    vram_context_destroy(rig.context);
-}
-
 /* A text that does not fit is cut; without room there is none. */
-static void stacks_that_do_not_fit(void **state) {
+TEST(stacks_that_do_not_fit) {
     char text[4096], cut[8] = "full";
     vram_live_block block = {.size = sizeof block};
-    (void)state;
     assert_ok(vram_option_set("track_stacks", "1"));
     struct rig rig = rig_make("sim", "memory=64M");
     vram_addr addr = take(pool_make(rig.device, "pool"), 1000, NULL, NULL, rig.queue);
@@ -392,19 +223,4 @@ static void stacks_that_do_not_fit(void **state) {
     vram_context_destroy(rig.context);
 }
 
-int main(void) {
-#define HERE(test) cmocka_unit_test_setup_teardown(test, begin, clean)
-    const struct CMUnitTest tests[] = {
-        HERE(the_largest_tags_have_rows),
-        HERE(more_pools_than_are_known),
-        HERE(more_devices_than_rows),
-        HERE(what_does_not_fit_is_one_group),
-        HERE(old_and_foreign_memory),
-        HERE(readers_may_stop),
-        HERE(answers_without_memory),
-        HERE(queries_of_foreign_memory),
-        HERE(many_groups),
-        HERE(stacks_that_do_not_fit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, clean)

@@ -27,8 +27,7 @@ static void assert_counts(const vram_live_page_counts *counts, const vram_pool_s
                                                stats->driver_frees + stats->driver_markers);
 }
 
-static void the_page_says_what_the_pools_say(void **state) {
-    (void)state;
+TEST(the_page_says_what_the_pools_say) {
     struct world world;
     vram_pool *second;
     vram_addr addr[5];
@@ -92,8 +91,7 @@ static void the_page_says_what_the_pools_say(void **state) {
     assert_int_equal(entries(pages), 0);
 }
 
-static void the_histogram_counts_live_blocks(void **state) {
-    (void)state;
+TEST(the_histogram_counts_live_blocks) {
     struct world world;
     struct page_view view;
     vram_addr addr;
@@ -118,8 +116,7 @@ static void the_histogram_counts_live_blocks(void **state) {
     world_close(&world);
 }
 
-static void rates_are_of_the_last_second(void **state) {
-    (void)state;
+TEST(rates_are_of_the_last_second) {
     struct world world;
     struct page_view view;
     world_open(&world);
@@ -139,8 +136,7 @@ static void rates_are_of_the_last_second(void **state) {
 
 /* --------------------------------------------------------------------- lives */
 
-static void it_can_be_left_out(void **state) {
-    (void)state;
+TEST(it_can_be_left_out) {
     struct world world;
     assert_ok(vram_option_set("live", "off"));
     world_open(&world);
@@ -150,8 +146,7 @@ static void it_can_be_left_out(void **state) {
     world_close(&world);
 }
 
-static void it_has_no_descriptor_and_one_thread(void **state) {
-    (void)state;
+TEST(it_has_no_descriptor_and_one_thread) {
     struct world world;
     int threads = entries("/proc/self/task");
     assert_ok(vram_option_set("live", "off"));
@@ -175,8 +170,7 @@ static void it_has_no_descriptor_and_one_thread(void **state) {
     }
 }
 
-static void several_contexts_share_a_page(void **state) {
-    (void)state;
+TEST(several_contexts_share_a_page) {
     struct world one, two;
     world_open(&one);
     world_open(&two);
@@ -192,8 +186,7 @@ static void several_contexts_share_a_page(void **state) {
     assert_int_equal(entries(pages), 0);
 }
 
-static void a_page_that_is_removed_or_cut_comes_back(void **state) {
-    (void)state;
+TEST(a_page_that_is_removed_or_cut_comes_back) {
     struct world world;
     struct page_view view;
     char path[400];
@@ -211,17 +204,4 @@ static void a_page_that_is_removed_or_cut_comes_back(void **state) {
     world_close(&world);
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(the_page_says_what_the_pools_say),
-        TEST(the_histogram_counts_live_blocks),
-        TEST(rates_are_of_the_last_second),
-        TEST(it_can_be_left_out),
-        TEST(it_has_no_descriptor_and_one_thread),
-        TEST(several_contexts_share_a_page),
-        TEST(a_page_that_is_removed_or_cut_comes_back),
-    };
-    return cmocka_run_group_tests(tests, world_begin, world_end);
-}
+WHOLE_FILE(world_begin, world_end)

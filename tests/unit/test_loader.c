@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_loader.c: opening libraries by list of names and symbols, whole or not at all. */
-#include "base/error.h"
 #include "base/loader.h"
+#include "rig/rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define MATH "libm.so.6"
 
@@ -29,8 +23,7 @@ static const struct vr_symbol symbols[] = {
 
 static void unused(void) {}
 
-static void a_library_fills_its_table(void **state) {
-    (void)state;
+TEST(a_library_fills_its_table) {
     const char *const names[] = {MATH, NULL};
     struct vr_library library = {.native = NULL};
     struct table table = {.extra = unused};
@@ -46,8 +39,7 @@ static void a_library_fills_its_table(void **state) {
     vr_library_close(&library);
 }
 
-static void the_first_name_that_loads_wins(void **state) {
-    (void)state;
+TEST(the_first_name_that_loads_wins) {
     const char *const names[] = {"libnot_there.so.1", MATH, "libc.so.6", NULL};
     struct vr_library library = {.native = NULL};
     struct table table = {.extra = NULL};
@@ -74,8 +66,7 @@ static const char *refused(const char *const *names, const struct vr_symbol *lis
     return error->text;
 }
 
-static void missing_libraries_are_named(void **state) {
-    (void)state;
+TEST(missing_libraries_are_named) {
     const char *const names[] = {"libnot_there.so.1", "libnot_there.so", NULL};
     const char *text = refused(names, symbols, SYMBOLS, "dlopen");
     assert_non_null(strstr(text, "libnot_there.so.1, libnot_there.so: cannot open"));
@@ -86,8 +77,7 @@ static void missing_libraries_are_named(void **state) {
 }
 
 /* Names with the same reason share it, and each reason is told. */
-static void every_reason_is_told(void **state) {
-    (void)state;
+TEST(every_reason_is_told) {
     const char *const names[] = {"libnot_there.so.2", "libnot_there.so.1", "/proc/self/status",
                                  "libnot_there.so", NULL};
     const char *text = refused(names, symbols, SYMBOLS, "dlopen");
@@ -96,8 +86,7 @@ static void every_reason_is_told(void **state) {
     assert_non_null(strstr(text, "; libnot_there.so: cannot open"));
 }
 
-static void the_mend_is_never_cut(void **state) {
-    (void)state;
+TEST(the_mend_is_never_cut) {
     char name[1000];
     struct vr_library library = {.native = NULL};
     memset(name, 'x', sizeof name);
@@ -113,16 +102,14 @@ static void the_mend_is_never_cut(void **state) {
 }
 
 /* A file that is there but no library, as a truncated driver is. */
-static void broken_libraries_are_told(void **state) {
-    (void)state;
+TEST(broken_libraries_are_told) {
     const char *const names[] = {"/proc/self/status", "/dev/null", NULL};
     const char *text = refused(names, symbols, SYMBOLS, "dlopen");
     assert_non_null(strstr(text, "/proc/self/status: "));
     assert_non_null(strstr(text, "; /dev/null: "));
 }
 
-static void long_names_are_cut(void **state) {
-    (void)state;
+TEST(long_names_are_cut) {
     char name[1000];
     memset(name, 'x', sizeof name);
     name[sizeof name - 1] = 0;
@@ -130,8 +117,7 @@ static void long_names_are_cut(void **state) {
     assert_true(strlen(refused(names, symbols, SYMBOLS, "dlopen")) < VRAM_ERROR_TEXT_MAX);
 }
 
-static void missing_symbols_are_named(void **state) {
-    (void)state;
+TEST(missing_symbols_are_named) {
     static const struct vr_symbol wanting[] = {
         {"cos", NULL, offsetof(struct table, cosine), false},
         {"cosine_v2", "cosine", offsetof(struct table, root), false},
@@ -139,18 +125,4 @@ static void missing_symbols_are_named(void **state) {
     const char *const names[] = {MATH, NULL};
     const char *text = refused(names, wanting, 2, "dlsym");
     assert_non_null(strstr(text, MATH " has no symbol cosine_v2"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_library_fills_its_table),
-        cmocka_unit_test(the_first_name_that_loads_wins),
-        cmocka_unit_test(missing_libraries_are_named),
-        cmocka_unit_test(broken_libraries_are_told),
-        cmocka_unit_test(every_reason_is_told),
-        cmocka_unit_test(long_names_are_cut),
-        cmocka_unit_test(the_mend_is_never_cut),
-        cmocka_unit_test(missing_symbols_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

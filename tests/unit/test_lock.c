@@ -39,8 +39,7 @@ static void count_up(void *argument) {
     }
 }
 
-static void one_thread_at_a_time(void **state) {
-    (void)state;
+TEST(one_thread_at_a_time) {
     struct counter counter = {.value = 0};
     struct vr_thread threads[THREADS];
     vr_mutex_init(&counter.lock, VR_RANK_DEVICE);
@@ -62,8 +61,7 @@ static void wait_for_one(void *argument) {
     vr_mutex_unlock(&counter->lock);
 }
 
-static void broadcast_wakes_all(void **state) {
-    (void)state;
+TEST(broadcast_wakes_all) {
     struct counter counter = {.value = 0};
     struct vr_thread threads[THREADS];
     vr_mutex_init(&counter.lock, VR_RANK_QUEUE);
@@ -80,8 +78,7 @@ static void broadcast_wakes_all(void **state) {
     vr_mutex_destroy(&counter.lock);
 }
 
-static void a_wait_ends_in_time(void **state) {
-    (void)state;
+TEST(a_wait_ends_in_time) {
     struct counter counter = {.value = 0};
     vr_mutex_init(&counter.lock, VR_RANK_QUEUE);
     assert_int_equal(vr_cond_init(&counter.changed), VRAM_OK);
@@ -116,8 +113,7 @@ static void once_user(void *argument) {
     assert_int_equal(vr_load(&once_runs, VR_RELAXED), 1);
 }
 
-static void once_runs_once(void **state) {
-    (void)state;
+TEST(once_runs_once) {
     struct vr_thread threads[THREADS];
     start_all(threads, once_user, NULL);
     join_all(threads);
@@ -140,8 +136,7 @@ static void count_violation(const char *text) {
     strncpy(violation_text, text, sizeof violation_text - 1);
 }
 
-static void rising_ranks_are_fine(void **state) {
-    (void)state;
+TEST(rising_ranks_are_fine) {
     violations = 0;
     vr_lock_violation_set(count_violation);
     assert_int_equal(vr_locks_held(), 0);
@@ -161,8 +156,7 @@ static void rising_ranks_are_fine(void **state) {
     vr_lock_violation_set(NULL);
 }
 
-static void falling_and_equal_ranks_are_found(void **state) {
-    (void)state;
+TEST(falling_and_equal_ranks_are_found) {
     struct vr_mutex same;
     vr_mutex_init(&same, VR_RANK_DEVICE);
     violations = 0;
@@ -173,6 +167,7 @@ static void falling_and_equal_ranks_are_found(void **state) {
     assert_string_equal(violation_text, "libvram: lock taken out of order (rank 20, held 20)");
     vr_mutex_unlock(&same);
     vr_mutex_unlock(&middle);
+    vr_mutex_destroy(&same);
     vr_mutex_init(&same, VR_RANK_CONTEXT); /* below one that is not the last taken */
     vr_mutex_lock(&middle);
     vr_mutex_lock(&high);
@@ -216,14 +211,12 @@ static int out_of_order_for_real(void *argument) {
     return 0;
 }
 
-static void other_mistakes_are_found(void **state) {
-    (void)state;
+TEST(other_mistakes_are_found) {
     assert_int_equal(in_child(unlock_not_held, NULL), 0);
     assert_int_equal(in_child(fork_while_held, NULL), 7);
 }
 
-static void by_default_the_report_ends_the_process(void **state) {
-    (void)state;
+TEST(by_default_the_report_ends_the_process) {
     int ends[2];
     char text[128] = "";
     assert_int_equal(pipe(ends), 0);
@@ -237,8 +230,7 @@ static void by_default_the_report_ends_the_process(void **state) {
 
 #else
 
-static void releases_check_nothing(void **state) {
-    (void)state;
+TEST(releases_check_nothing) {
     vr_lock_violation_set(NULL);
     vr_mutex_lock(&high);
     vr_mutex_lock(&middle);
@@ -318,8 +310,7 @@ static int take_all(void *argument) {
     return wrong;
 }
 
-static void a_child_finds_locks_free_and_data_whole(void **state) {
-    (void)state;
+TEST(a_child_finds_locks_free_and_data_whole) {
     struct vr_thread threads[THREADS];
     vr_store(&stop, false, VR_RELAXED);
     start_all(threads, keep_changing, NULL);
@@ -364,8 +355,7 @@ static int take_latest(void *argument) {
     return 0;
 }
 
-static void a_fork_finds_the_latest_mutex(void **state) {
-    (void)state;
+TEST(a_fork_finds_the_latest_mutex) {
     struct vr_thread thread;
     vr_mutex_lock(&first.lock); /* known from here on */
     vr_mutex_unlock(&first.lock);
@@ -395,8 +385,7 @@ static void fork_often(void *argument) {
     }
 }
 
-static void several_threads_fork(void **state) {
-    (void)state;
+TEST(several_threads_fork) {
     struct vr_thread threads[THREADS];
     vr_atomic_u32 wrong = 0;
     start_all(threads, fork_often, &wrong);
@@ -411,8 +400,7 @@ static int lock_again(void *argument) {
     return 0;
 }
 
-static void a_destroyed_mutex_is_forgotten(void **state) {
-    (void)state;
+TEST(a_destroyed_mutex_is_forgotten) {
     static struct vr_mutex passing = VR_MUTEX_INIT(VR_RANK_LOG);
     vr_mutex_lock(&passing);
     vr_mutex_unlock(&passing);
@@ -428,35 +416,11 @@ static int is_locked(void *argument) {
     return pthread_mutex_trylock(&mutex->native) != 0;
 }
 
-static void an_objects_mutex_is_left_alone(void **state) {
-    (void)state;
+TEST(an_objects_mutex_is_left_alone) {
     struct vr_mutex mutex;
     vr_mutex_init(&mutex, VR_RANK_DEVICE);
     pthread_mutex_lock(&mutex.native);
     assert_int_equal(in_child(is_locked, &mutex), 1);
     pthread_mutex_unlock(&mutex.native);
     vr_mutex_destroy(&mutex);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_thread_at_a_time),
-        cmocka_unit_test(broadcast_wakes_all),
-        cmocka_unit_test(a_wait_ends_in_time),
-        cmocka_unit_test(once_runs_once),
-#ifdef VR_DEBUG
-        cmocka_unit_test(rising_ranks_are_fine),
-        cmocka_unit_test(falling_and_equal_ranks_are_found),
-        cmocka_unit_test(other_mistakes_are_found),
-        cmocka_unit_test(by_default_the_report_ends_the_process),
-#else
-        cmocka_unit_test(releases_check_nothing),
-#endif
-        cmocka_unit_test(a_child_finds_locks_free_and_data_whole),
-        cmocka_unit_test(a_fork_finds_the_latest_mutex),
-        cmocka_unit_test(several_threads_fork),
-        cmocka_unit_test(a_destroyed_mutex_is_forgotten),
-        cmocka_unit_test(an_objects_mutex_is_left_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

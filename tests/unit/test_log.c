@@ -6,17 +6,14 @@
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/option.h"
+#include "rig/rig.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct heard {
     unsigned count;
@@ -33,8 +30,7 @@ static void hear(void *user, vram_log_level level, const char *text) {
     snprintf(heard->text, sizeof heard->text, "%s", text);
 }
 
-static int clean(void **state) {
-    (void)state;
+static int clean(void) {
     unsetenv("VRAM_LOG");
     unsetenv("VRAM_CONF");
     vram_log_set(NULL, NULL, VRAM_LOG_OFF);
@@ -77,16 +73,14 @@ static void say_all(void) {
     vr_log(VRAM_LOG_DEBUG, "four %d", 4);
 }
 
-static void silent_by_default(void **state) {
-    (void)state;
+TEST(silent_by_default) {
     catch_stderr();
     say_all();
     assert_string_equal(caught_text(), "");
     assert_false(vr_log_enabled(VRAM_LOG_ERROR));
 }
 
-static void environment_asks_for_stderr(void **state) {
-    (void)state;
+TEST(environment_asks_for_stderr) {
     setenv("VRAM_LOG", "warn", 1);
     vr_option_reset();
     assert_true(vr_log_enabled(VRAM_LOG_WARN));
@@ -109,8 +103,7 @@ static void environment_asks_for_stderr(void **state) {
     assert_string_equal(caught_text(), "");
 }
 
-static void option_takes_effect_at_once(void **state) {
-    (void)state;
+TEST(option_takes_effect_at_once) {
     catch_stderr();
     assert_int_equal(vram_option_set("log", "error"), VRAM_OK);
     say_all();
@@ -122,8 +115,7 @@ static void option_takes_effect_at_once(void **state) {
     assert_string_equal(caught_text(), "vram: error: one 1\n");
 }
 
-static void long_lines_are_cut_and_ended(void **state) {
-    (void)state;
+TEST(long_lines_are_cut_and_ended) {
     char text[2000];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -140,8 +132,7 @@ static void long_lines_are_cut_and_ended(void **state) {
 
 /* ------------------------------------------------------------------ callbacks */
 
-static void callback_gets_its_levels(void **state) {
-    (void)state;
+TEST(callback_gets_its_levels) {
     catch_stderr();
     for (int level = VRAM_LOG_OFF; level <= VRAM_LOG_DEBUG; level++) {
         struct heard heard = {0};
@@ -161,8 +152,7 @@ static void callback_gets_its_levels(void **state) {
     assert_string_equal(caught_text(), "");
 }
 
-static void levels_out_of_range_mean_the_nearest(void **state) {
-    (void)state;
+TEST(levels_out_of_range_mean_the_nearest) {
     struct heard heard = {0};
     vram_log_set(hear, &heard, (vram_log_level)1000);
     say_all();
@@ -172,8 +162,7 @@ static void levels_out_of_range_mean_the_nearest(void **state) {
     assert_int_equal(heard.count, 4);
 }
 
-static void callback_wins_over_the_environment(void **state) {
-    (void)state;
+TEST(callback_wins_over_the_environment) {
     struct heard heard = {0};
     setenv("VRAM_LOG", "debug", 1);
     vr_option_reset();
@@ -195,8 +184,7 @@ static void log_again(void *user, vram_log_level level, const char *text) {
     assert_int_equal(vram_option_set("wait_timeout", "nonsense"), VRAM_ERR_INVALID);
 }
 
-static void callback_may_call_the_library(void **state) {
-    (void)state;
+TEST(callback_may_call_the_library) {
     struct heard heard = {0};
     vram_log_set(log_again, &heard, VRAM_LOG_DEBUG);
     vr_fail_in(VRAM_ERR_DEVICE_LOST, "outer", "the failure that is logged");
@@ -215,8 +203,7 @@ static void unregister(void *user, vram_log_level level, const char *text) {
     vram_log_set(NULL, NULL, VRAM_LOG_OFF);
 }
 
-static void callback_may_take_itself_away(void **state) {
-    (void)state;
+TEST(callback_may_take_itself_away) {
     struct heard heard = {0};
     vram_log_set(unregister, &heard, VRAM_LOG_DEBUG);
     say_all();
@@ -261,8 +248,7 @@ static void *talk(void *argument) {
     return NULL;
 }
 
-static void registration_races_with_messages(void **state) {
-    (void)state;
+TEST(registration_races_with_messages) {
     pthread_t threads[THREADS];
     vr_atomic_bool stop = false;
     catch_stderr();
@@ -301,8 +287,7 @@ static void *ask(void *argument) {
 
 /* Other threads find out the level all the time; none of them publishes an answer that was true
    only before the option was set. */
-static void old_answers_are_not_published(void **state) {
-    (void)state;
+TEST(old_answers_are_not_published) {
     pthread_t threads[2];
     vr_atomic_bool stop = false;
     int wrong = 0;
@@ -324,21 +309,4 @@ static void old_answers_are_not_published(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-#define LOG_TEST(test) cmocka_unit_test_setup_teardown(test, clean, clean)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        LOG_TEST(silent_by_default),
-        LOG_TEST(environment_asks_for_stderr),
-        LOG_TEST(option_takes_effect_at_once),
-        LOG_TEST(long_lines_are_cut_and_ended),
-        LOG_TEST(callback_gets_its_levels),
-        LOG_TEST(levels_out_of_range_mean_the_nearest),
-        LOG_TEST(callback_wins_over_the_environment),
-        LOG_TEST(callback_may_call_the_library),
-        LOG_TEST(callback_may_take_itself_away),
-        LOG_TEST(registration_races_with_messages),
-        LOG_TEST(old_answers_are_not_published),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(clean, clean)

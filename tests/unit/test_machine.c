@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_machine.c: names of the computer, and the reading of /proc/cpuinfo. */
 #include "base/os/machine.h"
+#include "rig/rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void this_machine_has_names(void **state) {
-    (void)state;
+TEST(this_machine_has_names) {
     struct vr_machine machine;
     memset(&machine, 'x', sizeof machine);
     vr_os_machine(&machine);
@@ -21,8 +16,7 @@ static void this_machine_has_names(void **state) {
     assert_non_null(strchr(machine.system, ' '));
 }
 
-static void the_model_is_found(void **state) {
-    (void)state;
+TEST(the_model_is_found) {
     static const struct {
         const char *text, *name;
     } cases[] = {
@@ -39,8 +33,7 @@ static void the_model_is_found(void **state) {
     }
 }
 
-static void other_text_names_nothing(void **state) {
-    (void)state;
+TEST(other_text_names_nothing) {
     static const char *const cases[] = {
         "",
         "\n\n\n",
@@ -61,8 +54,7 @@ static void other_text_names_nothing(void **state) {
 }
 
 /* Every beginning of a text is read within its bounds, and a long name is cut. */
-static void nothing_is_read_past_the_end(void **state) {
-    (void)state;
+TEST(nothing_is_read_past_the_end) {
     static const char text[] = "vendor\t: v\nmodel name\t: 0123456789\n";
     for (size_t bytes = 0; bytes < sizeof text; bytes++) {
         char exact[sizeof text], name[6] = "";
@@ -73,14 +65,4 @@ static void nothing_is_read_past_the_end(void **state) {
         assert_int_equal(found, expected > 0);
         assert_int_equal(strlen(name), expected < 5 ? expected : 5);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(this_machine_has_names),
-        cmocka_unit_test(the_model_is_found),
-        cmocka_unit_test(other_text_names_nothing),
-        cmocka_unit_test(nothing_is_read_past_the_end),
-    };
-    return cmocka_run_group_tests_name("machine", tests, NULL, NULL);
 }

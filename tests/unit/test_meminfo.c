@@ -3,17 +3,14 @@
    test. */
 #include "base/os/platform.h"
 #include "base/size.h"
+#include "rig/rig.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define MACHINE "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    600 kB\n"
 
@@ -25,8 +22,7 @@ static void run(const char *format, const char *argument) {
     assert_int_equal(system(command), 0);
 }
 
-static int tree_make(void **state) {
-    (void)state;
+static int tree_make(void) {
     snprintf(root, sizeof root, "/tmp/vram-meminfo-XXXXXX");
     assert_non_null(mkdtemp(root));
     run("mkdir -p %s/proc/self%s", "");
@@ -34,8 +30,7 @@ static int tree_make(void **state) {
     return 0;
 }
 
-static int tree_remove(void **state) {
-    (void)state;
+static int tree_remove(void) {
     run("rm -r %s%s", "");
     return 0;
 }
@@ -59,16 +54,14 @@ static void expect(uint64_t total_kib, uint64_t available_kib) {
     assert_int_equal(available.value, available.known ? available_kib * VR_KIB : 0);
 }
 
-static void this_machine_has_memory(void **state) {
-    (void)state;
+TEST_IN(NULL, NULL, this_machine_has_memory) {
     vram_value total, available;
     vr_os_memory(&total, &available);
     assert_true(total.known && total.value > 16 * VR_MIB);
     assert_true(available.known && available.value <= total.value);
 }
 
-static void nothing_to_read_is_unknown(void **state) {
-    (void)state;
+TEST(nothing_to_read_is_unknown) {
     expect(UINT64_MAX, UINT64_MAX);
     put("proc/meminfo", "");
     expect(UINT64_MAX, UINT64_MAX);
@@ -81,8 +74,7 @@ static void nothing_to_read_is_unknown(void **state) {
     expect(5, UINT64_MAX);
 }
 
-static void without_groups_the_machine_counts(void **state) {
-    (void)state;
+TEST(without_groups_the_machine_counts) {
     put("proc/meminfo", MACHINE);
     expect(1000, 600);
     put("proc/self/cgroup", "4:memory:/version/one\n");
@@ -92,8 +84,7 @@ static void without_groups_the_machine_counts(void **state) {
     expect(1000, 600);
 }
 
-static void a_group_bounds(void **state) {
-    (void)state;
+TEST(a_group_bounds) {
     put("proc/meminfo", MACHINE);
     put("proc/self/cgroup", "1:cpu:/\n0::/outer/inner\n");
     put("sys/fs/cgroup/outer/inner/memory.max", "max\n");
@@ -112,8 +103,7 @@ static void a_group_bounds(void **state) {
     expect(100, 0);
 }
 
-static void the_root_of_a_namespace_bounds(void **state) {
-    (void)state;
+TEST(the_root_of_a_namespace_bounds) {
     put("proc/meminfo", MACHINE);
     put("sys/fs/cgroup/memory.max", "204800\n");
     put("proc/self/cgroup", "0::/\n");
@@ -124,8 +114,7 @@ static void the_root_of_a_namespace_bounds(void **state) {
     expect(1000, 600);
 }
 
-static void long_names_are_survived(void **state) {
-    (void)state;
+TEST(long_names_are_survived) {
     char text[3000];
     memset(text, 'x', sizeof text);
     memcpy(text, "0::/", 4);
@@ -145,13 +134,4 @@ static void long_names_are_survived(void **state) {
     expect(1000, 600);
 }
 
-#define TREE_TEST(name) cmocka_unit_test_setup_teardown(name, tree_make, tree_remove)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(this_machine_has_memory),    TREE_TEST(nothing_to_read_is_unknown),
-        TREE_TEST(without_groups_the_machine_counts), TREE_TEST(a_group_bounds),
-        TREE_TEST(the_root_of_a_namespace_bounds),    TREE_TEST(long_names_are_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(tree_make, tree_remove)

@@ -3,16 +3,13 @@
 #include "base/memory.h"
 
 #include "base/atomic.h"
+#include "rig/rig.h"
 #include "vram/base.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* What vr_mem adds to each block, measured and not assumed. */
 static size_t header_bytes(void) {
@@ -22,23 +19,20 @@ static size_t header_bytes(void) {
     return bytes;
 }
 
-static int clean(void **state) {
-    (void)state;
+static int clean(void) {
     vr_mem_fail_at(0, false);
     vram_error_clear();
     return 0;
 }
 
 /* Every test must give back all it took. */
-static int nothing_left(void **state) {
-    (void)state;
+static int nothing_left(void) {
     vr_mem_fail_at(0, false);
     bool balanced = vr_mem_live_bytes() == 0 && vr_mem_live_blocks() == 0;
     return balanced && vram_host_allocator_set(NULL) == VRAM_OK ? 0 : -1;
 }
 
-static void gives_zeroed_aligned_counted_memory(void **state) {
-    (void)state;
+TEST(gives_zeroed_aligned_counted_memory) {
     size_t header = header_bytes();
     assert_true(header >= sizeof(size_t) && header <= 64);
     for (size_t bytes = 1; bytes <= 4096; bytes = bytes * 2 + 1) {
@@ -58,8 +52,7 @@ static void gives_zeroed_aligned_counted_memory(void **state) {
     assert_int_equal(vram_error_get()->status, VRAM_OK);
 }
 
-static void counts_objects_and_nothing(void **state) {
-    (void)state;
+TEST(counts_objects_and_nothing) {
     size_t header = header_bytes();
     void *objects = vr_mem_alloc(7, 24, "test");
     void *none = vr_mem_alloc(5, 0, "test");
@@ -72,8 +65,7 @@ static void counts_objects_and_nothing(void **state) {
     vr_mem_free(NULL);
 }
 
-static void resizes_and_keeps_contents(void **state) {
-    (void)state;
+TEST(resizes_and_keeps_contents) {
     size_t header = header_bytes();
     unsigned char *memory = vr_mem_resize(NULL, 10, 1, "test");
     assert_non_null(memory);
@@ -94,8 +86,7 @@ static void resizes_and_keeps_contents(void **state) {
     vr_mem_free(memory);
 }
 
-static void copies_text(void **state) {
-    (void)state;
+TEST(copies_text) {
     char *copy = vr_mem_text("caf\xC3\xA9", "test");
     char *empty = vr_mem_text("", "test");
     assert_string_equal(copy, "caf\xC3\xA9");
@@ -109,8 +100,7 @@ static void copies_text(void **state) {
 
 /* ---------------------------------------------------------------- fail plans */
 
-static void fails_the_nth_call_once(void **state) {
-    (void)state;
+TEST(fails_the_nth_call_once) {
     for (uint64_t nth = 1; nth <= 5; nth++) {
         vr_mem_fail_at(nth, false);
         for (uint64_t call = 1; call <= 6; call++) {
@@ -125,8 +115,7 @@ static void fails_the_nth_call_once(void **state) {
     }
 }
 
-static void fails_for_ever_until_the_plan_ends(void **state) {
-    (void)state;
+TEST(fails_for_ever_until_the_plan_ends) {
     vr_mem_fail_at(3, true);
     for (int call = 1; call <= 10; call++) {
         void *memory = vr_mem_alloc(1, 8, "planned");
@@ -142,8 +131,7 @@ static void fails_for_ever_until_the_plan_ends(void **state) {
     vr_mem_free(memory);
 }
 
-static void failed_resize_leaves_the_block(void **state) {
-    (void)state;
+TEST(failed_resize_leaves_the_block) {
     char *memory = vr_mem_text("still here", "test");
     uint64_t bytes = vr_mem_live_bytes();
     vr_mem_fail_at(1, false);
@@ -205,8 +193,7 @@ static vram_host_allocator allocator_of(struct user_heap *heap) {
     return (vram_host_allocator){heap, user_alloc, user_resize, user_free};
 }
 
-static void half_filled_tables_are_refused(void **state) {
-    (void)state;
+TEST(half_filled_tables_are_refused) {
     struct user_heap heap = {0};
     for (unsigned missing = 1; missing < 8; missing++) {
         vram_host_allocator table = allocator_of(&heap);
@@ -220,8 +207,7 @@ static void half_filled_tables_are_refused(void **state) {
     assert_int_equal(vr_load(&heap.allocs, VR_RELAXED), 0);
 }
 
-static void users_allocator_gets_every_call(void **state) {
-    (void)state;
+TEST(users_allocator_gets_every_call) {
     struct user_heap heap = {0};
     vram_host_allocator table = allocator_of(&heap);
     assert_int_equal(vram_host_allocator_set(&table), VRAM_OK);
@@ -245,8 +231,7 @@ static void users_allocator_gets_every_call(void **state) {
     assert_false(vr_load(&heap.foreign, VR_RELAXED));
 }
 
-static void busy_while_anything_lives(void **state) {
-    (void)state;
+TEST(busy_while_anything_lives) {
     struct user_heap heap = {0};
     vram_host_allocator table = allocator_of(&heap);
     void *memory = vr_mem_alloc(1, 1, "test");
@@ -258,8 +243,7 @@ static void busy_while_anything_lives(void **state) {
     assert_int_equal(vram_host_allocator_set(&table), VRAM_OK);
 }
 
-static void refusing_allocator_is_host_memory(void **state) {
-    (void)state;
+TEST(refusing_allocator_is_host_memory) {
     struct user_heap heap = {0};
     vram_host_allocator table = allocator_of(&heap);
     assert_int_equal(vram_host_allocator_set(&table), VRAM_OK);
@@ -278,8 +262,7 @@ static void refusing_allocator_is_host_memory(void **state) {
     vr_mem_free(memory);
 }
 
-static void overflow_is_host_memory(void **state) {
-    (void)state;
+TEST(overflow_is_host_memory) {
     const size_t pairs[][2] = {{SIZE_MAX, 1},
                                {1, SIZE_MAX},
                                {SIZE_MAX, SIZE_MAX},
@@ -366,8 +349,7 @@ static void run_workers(struct worker workers[THREADS], void *(*body)(void *)) {
     }
 }
 
-static void counts_are_exact_over_threads(void **state) {
-    (void)state;
+TEST(counts_are_exact_over_threads) {
     struct worker workers[THREADS] = {{.seed = 11}, {.seed = 22}, {.seed = 33}, {.seed = 44}};
     run_workers(workers, work);
     for (int i = 0; i < THREADS; i++) {
@@ -388,8 +370,7 @@ static void *fixed_work(void *argument) {
     return NULL;
 }
 
-static void plan_counts_all_threads(void **state) {
-    (void)state;
+TEST(plan_counts_all_threads) {
     struct worker workers[THREADS] = {{.seed = 1}};
     uint64_t failed = 0;
     vr_mem_fail_at(1001, true);
@@ -421,8 +402,7 @@ static void *short_lived_work(void *argument) {
 }
 
 /* A replacement in the midst of it all: no block ever meets an allocator it did not come from. */
-static void replacing_races_with_allocating(void **state) {
-    (void)state;
+TEST(replacing_races_with_allocating) {
     struct user_heap heaps[2] = {{0}, {0}};
     vr_atomic_bool stop = false;
     struct worker workers[2] = {{.stop = &stop}, {.stop = &stop}};
@@ -451,8 +431,7 @@ static void replacing_races_with_allocating(void **state) {
 }
 
 /* The same door for libraries on top of this one. */
-static void others_allocate_here(void **state) {
-    (void)state;
+TEST(others_allocate_here) {
     uint64_t before = vram_host_bytes();
     unsigned char *memory = vram_host_alloc(3, 100);
     assert_non_null(memory);
@@ -469,26 +448,4 @@ static void others_allocate_here(void **state) {
     vr_mem_fail_at(0, false);
 }
 
-#define MEMORY_TEST(test) cmocka_unit_test_setup_teardown(test, clean, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        MEMORY_TEST(gives_zeroed_aligned_counted_memory),
-        MEMORY_TEST(counts_objects_and_nothing),
-        MEMORY_TEST(resizes_and_keeps_contents),
-        MEMORY_TEST(copies_text),
-        MEMORY_TEST(fails_the_nth_call_once),
-        MEMORY_TEST(fails_for_ever_until_the_plan_ends),
-        MEMORY_TEST(failed_resize_leaves_the_block),
-        MEMORY_TEST(half_filled_tables_are_refused),
-        MEMORY_TEST(users_allocator_gets_every_call),
-        MEMORY_TEST(busy_while_anything_lives),
-        MEMORY_TEST(refusing_allocator_is_host_memory),
-        MEMORY_TEST(overflow_is_host_memory),
-        MEMORY_TEST(counts_are_exact_over_threads),
-        MEMORY_TEST(plan_counts_all_threads),
-        MEMORY_TEST(replacing_races_with_allocating),
-        MEMORY_TEST(others_allocate_here),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(clean, nothing_left)

@@ -53,37 +53,32 @@ static vram_addr take_named(vram_pool *pool, uint64_t bytes, vram_queue *queue) 
 }
 
 /* Blocks new and cached, with and without a name, and refusals. */
-static void blocks_are_logged(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
+TEST(blocks_are_logged, "sim:" SIM) {
     log_at(VRAM_LOG_DEBUG);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
-    vram_addr addr = take_named(pool, 5000, rig.queue);
-    assert_ok(vram_resize(addr, 3000, rig.queue));
-    assert_ok(vram_free(addr, rig.queue));
+    vram_pool *pool = pool_on(rig->device, "main", 0);
+    vram_addr addr = take_named(pool, 5000, rig->queue);
+    assert_ok(vram_resize(addr, 3000, rig->queue));
+    assert_ok(vram_free(addr, rig->queue));
     LINES_ARE("alloc: 5000 bytes, name \"weights\", tag \"model/a\", pool \"main\"",
               "resize: 5000 to 3000 bytes, name \"weights\", tag \"model/a\", pool \"main\"",
               "free: 3000 bytes, name \"weights\", tag \"model/a\", pool \"main\"");
     for (int i = 0; i < 2; i++) {
-        addr = take(pool, 777, rig.queue);
-        assert_ok(vram_free(addr, rig.queue));
+        addr = take(pool, 777, rig->queue);
+        assert_ok(vram_free(addr, rig->queue));
         LINES_ARE("alloc: 777 bytes, name none, tag none, pool \"main\"",
                   "free: 777 bytes, name none, tag none, pool \"main\"");
     }
-    refused(pool, 65 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    refused(pool, 65 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     LINES_ARE("refused: 68157440 bytes: out of device memory, name none, tag none, "
               "pool \"main\"");
     vram_error_clear();
     assert_ok(vram_pool_destroy(pool));
     assert_int_equal(sheet.count, 0);
-    rig_end_clean(&rig);
 }
 
-static void sleep_is_logged(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
-    vram_addr addr = take_named(pool, 3 * MIB, rig.queue);
+TEST(sleep_is_logged, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
+    vram_addr addr = take_named(pool, 3 * MIB, rig->queue);
     vram_sleep_options options = {.size = sizeof options, .tag = "model"};
     log_at(VRAM_LOG_DEBUG); /* in any pool, made before or after */
     assert_ok(vram_pool_sleep(pool, &options));
@@ -91,68 +86,61 @@ static void sleep_is_logged(void **state) {
     LINES_ARE("sleep: 4194304 bytes, name none, tag \"model\", pool \"main\"",
               "wake: 4194304 bytes, name none, tag none, pool \"main\"");
     log_at(VRAM_LOG_INFO);
-    assert_ok(vram_free(addr, rig.queue));
-    rig_end_clean(&rig);
+    assert_ok(vram_free(addr, rig->queue));
 }
 
 /* Of buffers between kinds of memory, and of free memory to other addresses. */
-static void moves_and_fallbacks_are_logged(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
+TEST(moves_and_fallbacks_are_logged, "sim:" SIM) {
     vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_OFF};
     vram_pool_options options = {.size = sizeof options, .name = "main", .limits = &limits};
     vram_pool *pool;
     vram_addr addrs[32];
-    whole_device(rig.device);
-    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    whole_device(rig->device);
+    assert_ok(vram_pool_create(rig->device, &options, &pool));
     for (int i = 0; i < 32; i++) {
-        addrs[i] = take(pool, GRANULE, rig.queue);
+        addrs[i] = take(pool, GRANULE, rig->queue);
     }
     vram_buffer_options wanted = {
         .size = sizeof wanted, .kind = VRAM_BUFFER_FALLBACK, .tag = "cache", .name = "keys"};
     vram_buffer *buffer;
     log_at(VRAM_LOG_DEBUG);
-    assert_ok(vram_buffer_create(pool, MIB, rig.queue, &wanted, &buffer));
+    assert_ok(vram_buffer_create(pool, MIB, rig->queue, &wanted, &buffer));
     LINES_ARE(
         "fallback: 1048576 bytes of pinned memory, name \"keys\", tag \"cache\", pool \"main\"");
-    assert_ok(vram_free(addrs[5], rig.queue));
-    assert_ok(vram_buffer_promote(buffer, rig.queue));
+    assert_ok(vram_free(addrs[5], rig->queue));
+    assert_ok(vram_buffer_promote(buffer, rig->queue));
     LINES_ARE("move: 1048576 bytes from pinned to device memory, name \"keys\", tag \"cache\", "
               "pool \"main\"");
-    assert_ok(vram_free(addrs[9], rig.queue));
-    assert_ok(vram_free(addrs[17], rig.queue));
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    (void)take(pool, 2 * GRANULE, rig.queue);
+    assert_ok(vram_free(addrs[9], rig->queue));
+    assert_ok(vram_free(addrs[17], rig->queue));
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+    (void)take(pool, 2 * GRANULE, rig->queue);
     LINES_ARE("move: 4194304 bytes of free memory in 2 pieces, name none, tag none, "
               "pool \"main\"");
     log_at(VRAM_LOG_INFO);
     assert_ok(vram_buffer_destroy(buffer));
-    rig_end_clean(&rig);
 }
 
 /* A tracked pool follows the level at any time; one that is not costs nothing and logs nothing. */
-static void lower_levels_have_no_lines(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
+TEST(lower_levels_have_no_lines, "sim:" SIM) {
     log_at(VRAM_LOG_INFO);
     vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_OFF};
     vram_pool_options options = {.size = sizeof options, .name = "plain", .limits = &limits};
     vram_pool *plain, *tracked;
     vram_live_block block = {.size = sizeof block};
-    assert_ok(vram_pool_create(rig.device, &options, &plain));
-    tracked = pool_on(rig.device, "tracked", VRAM_POOL_TRACKED);
-    vram_addr one = take(plain, 777, rig.queue), two = take(tracked, 777, rig.queue);
+    assert_ok(vram_pool_create(rig->device, &options, &plain));
+    tracked = pool_on(rig->device, "tracked", VRAM_POOL_TRACKED);
+    vram_addr one = take(plain, 777, rig->queue), two = take(tracked, 777, rig->queue);
     assert_int_equal(vram_live_get(one, &block), VRAM_ERR_UNSUPPORTED);
     vram_error_clear();
     assert_int_equal(sheet.count, 0);
     log_at(VRAM_LOG_DEBUG);
-    assert_ok(vram_free(one, rig.queue));
-    assert_ok(vram_free(two, rig.queue));
+    assert_ok(vram_free(one, rig->queue));
+    assert_ok(vram_free(two, rig->queue));
     LINES_ARE("free: 777 bytes, name none, tag none, pool \"tracked\"");
     log_at(VRAM_LOG_INFO);
-    assert_ok(vram_free(take(tracked, 777, rig.queue), rig.queue));
+    assert_ok(vram_free(take(tracked, 777, rig->queue), rig->queue));
     assert_int_equal(sheet.count, 0);
-    rig_end_clean(&rig);
 }
 
 static vram_pool *trimmed;
@@ -167,32 +155,16 @@ static void empty_caches(void *user, vram_log_level level, const char *text) {
 
 /* A block enters its thread's cache after the log heard of its free. Caches that were emptied in
    between are emptied of it, too. */
-static void the_log_may_empty_caches(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
+TEST(the_log_may_empty_caches, "sim:" SIM) {
     vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_ON};
     vram_pool_options options = {.size = sizeof options, .limits = &limits};
-    assert_ok(vram_pool_create(rig.device, &options, &trimmed));
-    vram_addr addr = take(trimmed, 777, rig.queue);
+    assert_ok(vram_pool_create(rig->device, &options, &trimmed));
+    vram_addr addr = take(trimmed, 777, rig->queue);
     vram_log_set(empty_caches, NULL, VRAM_LOG_DEBUG);
-    assert_ok(vram_free(addr, rig.queue));
+    assert_ok(vram_free(addr, rig->queue));
     log_at(VRAM_LOG_INFO);
     assert_true(stats_of(trimmed).cached_bytes > 0);
     assert_ok(vram_pool_trim(trimmed, NULL, NULL));
     assert_int_equal(stats_of(trimmed).cached_bytes, 0);
     assert_int_equal(stats_of(trimmed).reserved_bytes, 0);
-    rig_end_clean(&rig);
-}
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(blocks_are_logged),
-        HERE(sleep_is_logged),
-        HERE(moves_and_fallbacks_are_logged),
-        HERE(lower_levels_have_no_lines),
-        HERE(the_log_may_empty_caches),
-    };
-    return cmocka_run_group_tests_name("memory_log", tests, NULL, NULL);
 }

@@ -10,16 +10,10 @@
 #include "vram/vram.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { BYTES = 65536 };
 
@@ -49,8 +43,7 @@ static bool program_load(void *library) {
     return program.api.MTLCopyAllDevices != NULL;
 }
 
-static int begin(void **state) {
-    (void)state;
+static int begin(void) {
     setenv("FAKE_METAL_DEVICES", "2", 1);
     control->plan(NULL, 0, 0, false);
     control->hold(false);
@@ -62,9 +55,8 @@ static int begin(void **state) {
 }
 
 /* All that libvram retained it has released: what is left is the program's. */
-static int end(void **state) {
+static int end(void) {
     const char *text = "";
-    (void)state;
     VR_SEND0(&program.api, release, program.queue);
     VR_SEND0(&program.api, release, program.devices);
     for (int i = 0; i < 2000 && (control->live() || vram_host_bytes()); i++) {
@@ -136,7 +128,7 @@ static void program_fills(vram_addr addr, uint8_t value) {
 
 /* --------------------------------------------------------------------- tests */
 
-static void bad_adoptions_are_refused(void **state) {
+TEST(bad_adoptions_are_refused) {
     const struct vram_metal_adoption cases[] = {
         {.size = 0, .device = program.device},
         {.size = sizeof(size_t), .device = program.device}, /* a header that knew of nothing else */
@@ -146,7 +138,6 @@ static void bad_adoptions_are_refused(void **state) {
         {.size = SIZE_MAX, .device = program.device},
     };
     vram_context *context = NULL;
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(create(&cases[i], &context), VRAM_ERR_INVALID);
         assert_null(context);
@@ -165,12 +156,11 @@ static void bad_adoptions_are_refused(void **state) {
 }
 
 /* The program's device, the second of two, is the only one, and its memory is that device's. */
-static void the_device_is_the_programs(void **state) {
+TEST(the_device_is_the_programs) {
     const struct vram_metal_adoption adoption = {.size = sizeof adoption, .device = program.other};
     vram_native_info native = {.size = sizeof native};
     vram_device_info info = {.size = sizeof info};
     struct rig rig = {.context = NULL};
-    (void)state;
     assert_ok(create(&adoption, &rig.context));
     uint32_t metal = 0;
     for (uint32_t i = 0; i < vram_device_count(rig.context); i++) {
@@ -189,11 +179,10 @@ static void the_device_is_the_programs(void **state) {
 }
 
 /* Command buffers of both stand in one order, and the queue outlives its adoption. */
-static void work_of_both_is_in_order(void **state) {
+TEST(work_of_both_is_in_order) {
     struct rig rig = {.context = NULL};
     unsigned char bytes[BYTES];
     void *native = NULL;
-    (void)state;
     assert_ok(rig_open(&rig, program.device));
     assert_ok(vram_queue_native(rig.queue, &native));
     assert_ptr_equal(native, program.queue);
@@ -219,9 +208,8 @@ static void work_of_both_is_in_order(void **state) {
 
 /* What the program committed is not done before it is, though libvram has given the queue
    nothing. */
-static void the_programs_work_counts(void **state) {
+TEST(the_programs_work_counts) {
     struct rig rig = {.context = NULL};
-    (void)state;
     assert_ok(rig_open(&rig, program.device));
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT)); /* idle */
     control->hold(true);
@@ -234,10 +222,9 @@ static void the_programs_work_counts(void **state) {
     rig_end(&rig);
 }
 
-static void bad_queues_are_refused(void **state) {
+TEST(bad_queues_are_refused) {
     struct rig rig = {.context = NULL};
     vram_queue *queue = NULL;
-    (void)state;
     vr_mtl_id foreign = VR_SEND(&program.api, queue_create, program.other, 64ul);
     assert_ok(rig_open(&rig, program.device));
     assert_int_equal(vram_queue_adopt(rig.device, NULL, &queue), VRAM_ERR_INVALID);
@@ -252,10 +239,9 @@ static void bad_queues_are_refused(void **state) {
 }
 
 /* The n-th message that may give nothing does, for every n. */
-static void every_message_may_give_nothing(void **state) {
+TEST(every_message_may_give_nothing) {
     uint64_t places = 0;
     bool more = true;
-    (void)state;
     for (uint64_t nth = 1; more; nth++) {
         struct rig rig = {.context = NULL};
         control->plan("any", nth, VR_MTL_INTERNAL, false);
@@ -277,18 +263,14 @@ static void every_message_may_give_nothing(void **state) {
     assert_true(places > 30);
 }
 
-int main(void) {
+static int begin_file(void) {
     void *library = dlopen(FAKE_METAL_PATH, RTLD_NOW | RTLD_LOCAL);
     control = library ? dlsym(library, "fake_metal_control") : NULL;
     if (!control || !program_load(library)) {
         fprintf(stderr, "%s\n", dlerror());
         return 1;
     }
-#define TEST(function) cmocka_unit_test_setup_teardown(function, begin, end)
-    const struct CMUnitTest tests[] = {
-        TEST(bad_adoptions_are_refused), TEST(the_device_is_the_programs),
-        TEST(work_of_both_is_in_order),  TEST(the_programs_work_counts),
-        TEST(bad_queues_are_refused),    TEST(every_message_may_give_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+WHOLE_FILE(begin_file, NULL)
+EACH_TEST(begin, end)

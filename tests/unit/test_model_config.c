@@ -6,27 +6,20 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "model/model_config.h"
-#include "unit/nothing_left.h"
+#include "rig/rig.h"
 #include "vram/model.h"
 #include "vram/vram.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 /* About 25 KiB: one for all tests. */
 static vram_model model;
 
-static int fresh(void **state) {
-    (void)state;
+static int fresh(void) {
     memset(&model, 0, sizeof model);
     model.size = sizeof model;
     return 0;
@@ -34,7 +27,7 @@ static int fresh(void **state) {
 
 static void read_config(const char *name) {
     char path[1024];
-    fresh(NULL);
+    fresh();
     snprintf(path, sizeof path, "%s/%s.json", MODEL_CONFIGS, name);
     assert_int_equal(vram_model_read(path, NULL, &model), VRAM_OK);
     assert_int_equal(model.format, VRAM_MODEL_CONFIG);
@@ -53,7 +46,7 @@ static vram_status read_text(const char *text) {
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
     close(fd);
-    fresh(NULL);
+    fresh();
     vram_status status = vram_model_read(path, NULL, &model);
     unlink(path);
     return status;
@@ -87,8 +80,7 @@ static const struct published {
 };
 
 /* The issue asks for 0.1 %; all of these are exact. */
-static void parameters_are_the_published_ones(void **state) {
-    (void)state;
+TEST(parameters_are_the_published_ones) {
     for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
         read_config(published[i].name);
         if (model.parameters != published[i].parameters) {
@@ -99,8 +91,7 @@ static void parameters_are_the_published_ones(void **state) {
     }
 }
 
-static void a_token_takes_what_it_takes(void **state) {
-    (void)state;
+TEST(a_token_takes_what_it_takes) {
     for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
         read_config(published[i].name);
         assert_int_equal(token_bytes(NULL), published[i].token_bytes);
@@ -110,8 +101,7 @@ static void a_token_takes_what_it_takes(void **state) {
     }
 }
 
-static void the_parts_add_up(void **state) {
-    (void)state;
+TEST(the_parts_add_up) {
     for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
         read_config(published[i].name);
         uint64_t bytes = model.input_bytes + model.output_bytes + model.other_bytes;
@@ -126,8 +116,7 @@ static void the_parts_add_up(void **state) {
 /* ------------------------------------------------------------ what is special */
 
 /* A token passes 2 of 8 experts of three matrices in each of 32 layers. */
-static void experts_that_are_not_used_are_not_active(void **state) {
-    (void)state;
+TEST(experts_that_are_not_used_are_not_active) {
     read_config("mixtral_8x7b");
     assert_int_equal(model.experts, 8);
     assert_int_equal(model.active_parameters,
@@ -140,8 +129,7 @@ static void experts_that_are_not_used_are_not_active(void **state) {
     assert_int_not_equal(model.layers[3].expert_bytes, 0);
 }
 
-static void windows_are_where_they_are(void **state) {
-    (void)state;
+TEST(windows_are_where_they_are) {
     read_config("gemma2_9b"); /* every second layer sees all */
     assert_int_equal(model.layers[0].window, 4096);
     assert_int_equal(model.layers[1].window, 0);
@@ -161,8 +149,7 @@ static void windows_are_where_they_are(void **state) {
 }
 
 /* DeepSeek's latent is 512 numbers, with 64 of the rotated key, for keys and values together. */
-static void the_latent_is_cached_once(void **state) {
-    (void)state;
+TEST(the_latent_is_cached_once) {
     read_config("deepseek_v3");
     assert_int_equal(model.layers[0].k_elements, 512 + 64);
     assert_int_equal(model.layers[0].v_elements, 0);
@@ -170,8 +157,7 @@ static void the_latent_is_cached_once(void **state) {
 
 /* Three of four layers keep a state: 32 heads of 128 x 128, and three inputs of the convolution
    over queries, keys (16 x 128 each) and values (32 x 128). Layers by hand as well. */
-static void hybrid_layers_keep_a_state(void **state) {
-    (void)state;
+TEST(hybrid_layers_keep_a_state) {
     read_config("qwen3_next_80b");
     assert_int_equal(model.layers[0].state_elements,
                      32 * 128 * 128 + 3 * (2 * 16 * 128 + 32 * 128));
@@ -189,8 +175,7 @@ static void hybrid_layers_keep_a_state(void **state) {
     assert_int_equal(model.layers[3].parameters, full + 2 * hidden + experts);
 }
 
-static void the_vision_tower_is_apart(void **state) {
-    (void)state;
+TEST(the_vision_tower_is_apart) {
     read_config("gemma3_4b");
     /* SigLIP by hand: 27 layers of 1152 and 4304, patches of 14, 64 x 64 of them; and the
        projector */
@@ -201,8 +186,7 @@ static void the_vision_tower_is_apart(void **state) {
 }
 
 /* Towers in other words, and families without a name, are a guess that says so. */
-static void guesses_are_told(void **state) {
-    (void)state;
+TEST(guesses_are_told) {
     assert_int_equal(read_text("{\"model_type\":\"llama\"," DIMENSIONS
                                ",\"num_attention_heads\":2,\"vision_config\":{\"depth\":32}}"),
                      VRAM_OK);
@@ -216,8 +200,7 @@ static void guesses_are_told(void **state) {
     assert_true(model.family_known);
 }
 
-static void tied_embeddings_count_once(void **state) {
-    (void)state;
+TEST(tied_embeddings_count_once) {
     read_config("gemma2_9b");
     assert_true(model.tied);
     assert_int_equal(model.input_bytes, UINT64_C(256000) * 3584 * 4); /* it says float32 */
@@ -227,8 +210,7 @@ static void tied_embeddings_count_once(void **state) {
     assert_int_equal(model.output_bytes, UINT64_C(128256) * 4096 * 2 + 4096 * 2);
 }
 
-static void quantized_as_the_config_says(void **state) {
-    (void)state;
+TEST(quantized_as_the_config_says) {
     read_config("gpt_oss_20b"); /* matrices of 17 bytes for 32 numbers, the rest bf16 */
     const uint64_t matrices = UINT64_C(32) * 3 * 2880 * 2880, biases = UINT64_C(32) * 3 * 2880;
     assert_int_equal(model.layers[0].expert_bytes, matrices / 32 * 17 + biases * 2);
@@ -240,8 +222,7 @@ static void quantized_as_the_config_says(void **state) {
                     UINT64_C(671026419200) + UINT64_C(2) * 129280 * 7168 + (UINT64_C(1) << 29));
 }
 
-static void another_type_may_be_asked_for(void **state) {
-    (void)state;
+TEST(another_type_may_be_asked_for) {
     char path[1024];
     vram_model_read_options options = {.size = sizeof options, .weight_type = "q8_0"};
     snprintf(path, sizeof path, "%s/llama3_8b.json", MODEL_CONFIGS);
@@ -262,8 +243,7 @@ static void refused(const char *text, vram_status status, const char *word) {
     }
 }
 
-static void configs_that_describe_nothing(void **state) {
-    (void)state;
+TEST(configs_that_describe_nothing) {
     refused("{}", VRAM_ERR_INVALID, "num_hidden_layers");
     refused("{\"num_hidden_layers\":2}", VRAM_ERR_INVALID, "hidden_size");
     refused("{\"num_hidden_layers\":2,\"hidden_size\":64}", VRAM_ERR_INVALID, "vocab_size");
@@ -288,8 +268,7 @@ static void configs_that_describe_nothing(void **state) {
             "2^32");
 }
 
-static void text_that_is_no_json(void **state) {
-    (void)state;
+TEST(text_that_is_no_json) {
     static const char *const texts[] = {"{",
                                         "{\"a\"}",
                                         "{\"a\":}",
@@ -322,8 +301,7 @@ static void text_that_is_no_json(void **state) {
 }
 
 /* As long as a file may be read, and longer. */
-static void long_files_are_refused(void **state) {
-    (void)state;
+TEST(long_files_are_refused) {
     static char text[5 << 20];
     memset(text, ' ', sizeof text - 1);
     memcpy(text, "{" DIMENSIONS ",\"num_attention_heads\":2",
@@ -335,8 +313,7 @@ static void long_files_are_refused(void **state) {
     refused(text, VRAM_ERR_CORRUPT, "at most 4194304 are read");
 }
 
-static void numbers_are_read_in_any_spelling(void **state) {
-    (void)state;
+TEST(numbers_are_read_in_any_spelling) {
     assert_int_equal(read_text("\n {\"num_hidden_layers\":2e0,\"hidden_\\u0073ize\":6.4e1,"
                                "\"vocab_size\":100e-1,\"intermediate_size\":8.0,"
                                "\"num_attention_heads\":0.2E+1,\"x\":[{\"y\":-1.5e-9}]}\r\n"),
@@ -348,8 +325,7 @@ static void numbers_are_read_in_any_spelling(void **state) {
 }
 
 /* What should be an object and is something else is passed over. */
-static void parts_that_are_no_objects(void **state) {
-    (void)state;
+TEST(parts_that_are_no_objects) {
     assert_int_equal(read_text("{" DIMENSIONS ",\"num_attention_heads\":2,"
                                "\"linear_attn_config\":[1],\"quantization_config\":null}"),
                      VRAM_OK);
@@ -359,15 +335,14 @@ static void parts_that_are_no_objects(void **state) {
 /* As vram_model_read does it, without a file. */
 static vram_status read_memory(const char *text, size_t bytes) {
     static struct vr_config config;
-    fresh(NULL);
+    fresh();
     vram_status status = vr_config_read(text, bytes, &config);
     status = status == VRAM_OK ? vr_config_shape(&config, &model) : status;
     return status == VRAM_OK ? vr_config_weights(&config, NULL, &model) : status;
 }
 
 /* Every truncation and every change of one byte: an error with a text, or a model. */
-static void every_byte_may_be_wrong(void **state) {
-    (void)state;
+TEST(every_byte_may_be_wrong) {
     static const char text[] =
         "{\"model_type\":\"gemma3\",\"text_config\":{" DIMENSIONS
         ",\"num_attention_heads\":2,\"num_key_value_heads\":1,\"layer_types\":[\"full_attention\"],"
@@ -390,8 +365,7 @@ static void every_byte_may_be_wrong(void **state) {
     assert_int_equal(vr_mem_live_bytes(), 0);
 }
 
-static void calls_that_make_no_sense(void **state) {
-    (void)state;
+TEST(calls_that_make_no_sense) {
     uint64_t bytes;
     vram_model_read_options options = {.size = 3};
     assert_int_equal(vram_model_read(NULL, NULL, &model), VRAM_ERR_INVALID);
@@ -423,8 +397,7 @@ static void calls_that_make_no_sense(void **state) {
 }
 
 /* By the system's word, whoever runs the test. */
-static void files_that_may_not_be_read(void **state) {
-    (void)state;
+TEST(files_that_may_not_be_read) {
     static const struct {
         uint64_t call; /* opening it, or reading */
         int error;
@@ -435,7 +408,7 @@ static void files_that_may_not_be_read(void **state) {
     char path[1024];
     snprintf(path, sizeof path, "%s/llama3_8b.json", MODEL_CONFIGS);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        fresh(NULL);
+        fresh();
         vr_os_fail_at(rows[i].call, false, rows[i].error);
         assert_int_equal(vram_model_read(path, NULL, &model), VRAM_ERR_IO);
         vr_os_fail_at(0, false, 0);
@@ -445,13 +418,12 @@ static void files_that_may_not_be_read(void **state) {
     }
 }
 
-static void memory_may_run_out(void **state) {
-    (void)state;
+TEST(memory_may_run_out) {
     char path[1024];
     snprintf(path, sizeof path, "%s/llama3_8b.json", MODEL_CONFIGS);
     vram_status status = VRAM_ERR_HOST_MEMORY;
     for (uint64_t nth = 1; status != VRAM_OK && nth < 50; nth++) {
-        fresh(NULL);
+        fresh();
         vr_mem_fail_at(nth, false);
         status = vram_model_read(path, NULL, &model);
         vr_mem_fail_at(0, false);
@@ -461,30 +433,4 @@ static void memory_may_run_out(void **state) {
     assert_int_equal(status, VRAM_OK);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(parameters_are_the_published_ones, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(a_token_takes_what_it_takes, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(the_parts_add_up, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(experts_that_are_not_used_are_not_active, fresh,
-                                        nothing_left),
-        cmocka_unit_test_setup_teardown(windows_are_where_they_are, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(the_latent_is_cached_once, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(hybrid_layers_keep_a_state, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(the_vision_tower_is_apart, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(guesses_are_told, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(tied_embeddings_count_once, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(quantized_as_the_config_says, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(another_type_may_be_asked_for, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(configs_that_describe_nothing, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(text_that_is_no_json, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(long_files_are_refused, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(numbers_are_read_in_any_spelling, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(parts_that_are_no_objects, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(every_byte_may_be_wrong, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(calls_that_make_no_sense, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(files_that_may_not_be_read, fresh, nothing_left),
-        cmocka_unit_test_setup_teardown(memory_may_run_out, fresh, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(fresh, NULL)

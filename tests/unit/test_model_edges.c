@@ -8,13 +8,7 @@
 #include "model/model_config.h"
 #include "model/model_file.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "rig/rig.h"
 #include "unit/model_maker.h"
 
 static struct maker maker;
@@ -81,8 +75,7 @@ static void layer_is(uint32_t layer, uint32_t keys, uint32_t values, uint32_t st
 #define HEADS                                                                                      \
     { "attention.head_count", 4 }
 
-static void shapes_by_architecture(void **state) {
-    (void)state;
+TEST(shapes_by_architecture) {
     SHAPE("exaone4", 64, HEADS); /* of this size alone the layers have windows */
     assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
     layer_is(0, 256, 256, 0, 4096);
@@ -112,8 +105,7 @@ static void shapes_by_architecture(void **state) {
 }
 
 /* Without heads, a model is known by the numbers of its states. */
-static void shapes_without_heads(void **state) {
-    (void)state;
+TEST(shapes_without_heads) {
     SHAPE("mamba", 1, {"ssm.inner_size", 10}, {"ssm.state_size", 2});
     assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
     assert_true(model.kv_known);
@@ -127,8 +119,7 @@ static void shapes_without_heads(void **state) {
     assert_false(model.kv_known);
 }
 
-static void shapes_that_overflow(void **state) {
-    (void)state;
+TEST(shapes_that_overflow) {
     SHAPE("llama", 1, HEADS, {"attention.value_length", UINT32_MAX});
     refused(VRAM_ERR_CORRUPT, "2^32");
     SHAPE("mamba", 1, {"ssm.inner_size", UINT32_MAX}, {"ssm.state_size", 2});
@@ -138,8 +129,7 @@ static void shapes_that_overflow(void **state) {
     refused(VRAM_ERR_CORRUPT, "2^32");
 }
 
-static void arrays_of_other_lengths(void **state) {
-    (void)state;
+TEST(arrays_of_other_lengths) {
     static uint32_t many[VRAM_MODEL_LAYERS_MAX + 2];
     static const uint32_t none[] = {0, 0}, some[] = {512, 512};
     SHAPE("gemma3", 3, HEADS, {"attention.sliding_window", 99}); /* one more pair is counted */
@@ -171,8 +161,7 @@ static void arrays_of_other_lengths(void **state) {
 }
 
 /* Elements that are negative or past 32 bits are none. */
-static void arrays_of_other_numbers(void **state) {
-    (void)state;
+TEST(arrays_of_other_numbers) {
     SHAPE("llama", 2, HEADS, {"attention.key_length", 64});
     maker.data[16]++;
     gguf_text(&maker, "llama.attention.head_count_kv");
@@ -190,8 +179,7 @@ static void small_pairs(uint64_t tensors) {
     maker.data[8] = (uint8_t)tensors;
 }
 
-static void tensors_at_the_edges(void **state) {
-    (void)state;
+TEST(tensors_at_the_edges) {
     small_pairs(2);
     gguf_tensor(&maker, "blk.0.a", 8, 1, 0, 0);
     gguf_tensor(&maker, "blk.0.b", UINT64_MAX, 1, 24, 32); /* i8: its end is past 2^64 */
@@ -232,8 +220,7 @@ static void tensors_at_the_edges(void **state) {
 }
 
 /* A file of several windows, of which every read fails. */
-static void reads_that_fail(void **state) {
-    (void)state;
+TEST(reads_that_fail) {
     static const char *const files[] = {"a.gguf", "model.safetensors"};
     static uint32_t many[30000];
     vram_status status = VRAM_ERR_IO;
@@ -279,8 +266,7 @@ static vram_status index_read(const char *text, size_t bytes, struct vr_shards *
     return vr_shards_read(&source, text, bytes, shards, &found);
 }
 
-static void indexes_at_the_edges(void **state) {
-    (void)state;
+TEST(indexes_at_the_edges) {
     static struct vr_shards shards;
     static const char twice[] = "{\"weight_map\":{\"x\":\"a\"},\"weight_map\":{\"y\":\"b\"}}",
                       windows[] = "{\"weight_map\":{\"x\":\"a\\\\b\"}}";
@@ -329,8 +315,7 @@ static void config_refuse(const char *text, const char *words) {
 }
 
 /* Counts that are none: none of them is answered as if it were missing. */
-static void counts_that_are_none(void **state) {
-    (void)state;
+TEST(counts_that_are_none) {
     static const char *const wrong[] = {"-1",        "1e23",       "0.5",     "NaN",
                                         "-Infinity", "4294967296", "\"big\"", "\"\""};
     char text[256], words[64];
@@ -362,8 +347,7 @@ static void counts_that_are_none(void **state) {
     assert_int_equal(config.text.values[VR_CONFIG_LAYERS].value, 12);
 }
 
-static void configs_with_lists(void **state) {
-    (void)state;
+TEST(configs_with_lists) {
     config_take("{\"architectures\":[\"A\",\"B\",[1]],\"attn_type_list\":[1,0,{\"a\":[]}],"
                 "\"compress_ratios\":[\"a\",7],\"mlp_only_layers\":\"2,x3,,5/\","
                 "\"full_attn_layers\":[0,1,600],\"num_key_value_heads\":[[],3]}");
@@ -382,8 +366,7 @@ static void configs_with_lists(void **state) {
     assert_int_equal(config.text.values[VR_CONFIG_KV_HEADS].value, 4);
 }
 
-static void configs_with_blocks(void **state) {
-    (void)state;
+TEST(configs_with_blocks) {
     static char many[VRAM_MODEL_LAYERS_MAX + 8];
     char text[VRAM_MODEL_LAYERS_MAX * 4];
     config_take("{\"block_configs\":[{\"attention\":{\"no_op\":true,\"n_heads_in_group\":4},"
@@ -425,8 +408,7 @@ static void configs_with_blocks(void **state) {
     assert_int_equal(vr_config_read(text, (size_t)used, &config), VRAM_OK);
 }
 
-static void configs_with_parts(void **state) {
-    (void)state;
+TEST(configs_with_parts) {
     config_take("{\"attention_other_setting\":{\"num_attention_heads\":3,\"head_dim\":5},"
                 "\"ssm_cfg\":{\"layer\":\"Mamba2\"},\"audio_config\":{},\"audio_config\":7,"
                 "\"vision_config\":{},\"vision_config\":null,"
@@ -459,16 +441,4 @@ static void configs_with_parts(void **state) {
     config_take("{\"feed_forward_proj\":\"gelu_new\",\"ssm_cfg\":{}}");
     assert_int_equal(config.text.values[VR_CONFIG_GATED].value, 0);
     assert_string_equal(config.text.type, "mamba");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_by_architecture),  cmocka_unit_test(shapes_without_heads),
-        cmocka_unit_test(shapes_that_overflow),    cmocka_unit_test(arrays_of_other_lengths),
-        cmocka_unit_test(arrays_of_other_numbers), cmocka_unit_test(tensors_at_the_edges),
-        cmocka_unit_test(reads_that_fail),         cmocka_unit_test(indexes_at_the_edges),
-        cmocka_unit_test(configs_with_lists),      cmocka_unit_test(configs_with_blocks),
-        cmocka_unit_test(configs_with_parts),      cmocka_unit_test(counts_that_are_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

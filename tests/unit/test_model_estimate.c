@@ -4,25 +4,19 @@
  * fits; and what makes no sense.
  */
 #include "byte_units.h"
+#include "rig/rig.h"
 #include "vram/model.h"
 #include "vram/vram.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static vram_model model;
 static vram_estimate estimate;
 static vram_fit fit;
 
-static int fresh(void **state) {
-    (void)state;
+static int fresh(void) {
     memset(&model, 0, sizeof model);
     model.size = sizeof model;
     estimate.size = sizeof estimate;
@@ -32,14 +26,14 @@ static int fresh(void **state) {
 
 static void read_config(const char *name) {
     char path[1024];
-    fresh(NULL);
+    fresh();
     snprintf(path, sizeof path, "%s/%s.json", MODEL_CONFIGS, name);
     assert_int_equal(vram_model_read(path, NULL, &model), VRAM_OK);
 }
 
 /* Ten layers of 1000 bytes; a token caches 4 + 4 numbers in each. */
 static void toy(void) {
-    fresh(NULL);
+    fresh();
     model.format = VRAM_MODEL_SAFETENSORS;
     model.layer_count = 10;
     model.kv_known = true;
@@ -95,8 +89,7 @@ enum {
     TOY_OUTPUT = 10 * 4 * 100 + 10 * 4 * 16
 };
 
-static void one_device_has_it_all(void **state) {
-    (void)state;
+TEST(one_device_has_it_all) {
     const vram_estimate_device device = {.free_bytes = GIB};
     vram_estimate_options options = on(&device, 1);
     toy();
@@ -112,8 +105,7 @@ static void one_device_has_it_all(void **state) {
     assert_int_equal(estimate.layers_on_devices, 10);
 }
 
-static void attention_without_flash_has_its_scores(void **state) {
-    (void)state;
+TEST(attention_without_flash_has_its_scores) {
     const vram_estimate_device device = {.free_bytes = GIB, .overhead_bytes = NONE};
     vram_estimate_options options = on(&device, 1);
     toy();
@@ -142,8 +134,7 @@ static void attention_without_flash_has_its_scores(void **state) {
 }
 
 /* llama.cpp rounds up to 256 tokens: those of a sequence, and those that a window stores. */
-static void windows_and_states(void **state) {
-    (void)state;
+TEST(windows_and_states) {
     const vram_estimate_device device = {.free_bytes = GIB, .overhead_bytes = NONE};
     vram_estimate_options options = on(&device, 1);
     toy();
@@ -176,8 +167,7 @@ static void windows_and_states(void **state) {
     assert_int_equal(estimate.context, 1000);
 }
 
-static void caches_by_type(void **state) {
-    (void)state;
+TEST(caches_by_type) {
     const vram_estimate_device device = {.free_bytes = 200 * GIB};
     vram_estimate_options options = on(&device, 1);
     read_config("llama3_8b");
@@ -198,8 +188,7 @@ static void caches_by_type(void **state) {
 
 /* ------------------------------------------------------------------- devices */
 
-static void layers_are_split_in_order(void **state) {
-    (void)state;
+TEST(layers_are_split_in_order) {
     /* A layer takes 1000 and its cache; the input 5000; compute TOY_FEED. */
     const uint64_t layer = 1000 + 1024 * 8 * 2;
     const vram_estimate_device devices[] = {
@@ -231,8 +220,7 @@ static void layers_are_split_in_order(void **state) {
 }
 
 /* -ngl of llama.cpp: the output is the last layer of all. */
-static void some_layers_stay_on_the_host(void **state) {
-    (void)state;
+TEST(some_layers_stay_on_the_host) {
     const vram_estimate_device device = {.free_bytes = GIB, .overhead_bytes = NONE};
     vram_estimate_options options = on(&device, 1);
     toy();
@@ -275,8 +263,7 @@ static void some_layers_stay_on_the_host(void **state) {
 
 /* -ts of llama.cpp: device i has the layers whose place among all, the output included, is below
    the sum of the shares up to it. */
-static void layers_are_split_by_shares(void **state) {
-    (void)state;
+TEST(layers_are_split_by_shares) {
     static const struct {
         double shares[3];
         uint32_t layers[3], ngl;
@@ -309,8 +296,7 @@ static void layers_are_split_by_shares(void **state) {
 }
 
 /* -ncmoe of llama.cpp. */
-static void experts_may_stay_on_the_host(void **state) {
-    (void)state;
+TEST(experts_may_stay_on_the_host) {
     const vram_estimate_device device = {.free_bytes = GIB, .overhead_bytes = NONE};
     vram_estimate_options options = on(&device, 1);
     toy();
@@ -335,8 +321,7 @@ static void experts_may_stay_on_the_host(void **state) {
 }
 
 /* llama.cpp has it on the first device even if no layer is on one. */
-static void projector_is_on_the_first_device(void **state) {
-    (void)state;
+TEST(projector_is_on_the_first_device) {
     const vram_estimate_device devices[] = {{.free_bytes = GIB, .overhead_bytes = NONE},
                                             {.free_bytes = GIB, .overhead_bytes = NONE}};
     vram_estimate_options options = on(devices, 2);
@@ -360,8 +345,7 @@ static void projector_is_on_the_first_device(void **state) {
 }
 
 /* GGUF: llama.cpp keeps the input on the host, and copies a tied one for the output. */
-static void input_is_where_the_engine_has_it(void **state) {
-    (void)state;
+TEST(input_is_where_the_engine_has_it) {
     const vram_estimate_device device = {.free_bytes = GIB, .overhead_bytes = NONE};
     vram_estimate_options options = on(&device, 1);
     toy();
@@ -392,8 +376,7 @@ static void input_is_where_the_engine_has_it(void **state) {
 
 /* -------------------------------------------------------------------- solving */
 
-static void largest_context_and_most_layers(void **state) {
-    (void)state;
+TEST(largest_context_and_most_layers) {
     vram_estimate_device device = {.free_bytes = 20 * GIB};
     vram_estimate_options options = on(&device, 1);
     read_config("llama3_70b");
@@ -432,8 +415,7 @@ static void largest_context_and_most_layers(void **state) {
 }
 
 /* A larger context, batch or number of sequences never takes less. */
-static void more_never_takes_less(void **state) {
-    (void)state;
+TEST(more_never_takes_less) {
     static const char *const names[] = {"llama3_8b",   "gemma3_4b",      "deepseek_v3",
                                         "gpt_oss_20b", "qwen3_next_80b", "falcon_7b"};
     const vram_estimate_device devices[] = {{.free_bytes = 8 * GIB}, {.free_bytes = 800 * GIB}};
@@ -469,8 +451,7 @@ static void refused(const vram_estimate_options *options, vram_status status, co
                      status == VRAM_ERR_OVERFLOW ? VRAM_OK : status);
 }
 
-static void options_that_make_no_sense(void **state) {
-    (void)state;
+TEST(options_that_make_no_sense) {
     const vram_estimate_device device = {.free_bytes = GIB};
     vram_estimate_options options = on(&device, 1);
     toy();
@@ -524,21 +505,4 @@ static void options_that_make_no_sense(void **state) {
     assert_int_equal(estimate.device_count, 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(one_device_has_it_all, fresh),
-        cmocka_unit_test_setup(attention_without_flash_has_its_scores, fresh),
-        cmocka_unit_test_setup(windows_and_states, fresh),
-        cmocka_unit_test_setup(caches_by_type, fresh),
-        cmocka_unit_test_setup(layers_are_split_in_order, fresh),
-        cmocka_unit_test_setup(some_layers_stay_on_the_host, fresh),
-        cmocka_unit_test_setup(layers_are_split_by_shares, fresh),
-        cmocka_unit_test_setup(experts_may_stay_on_the_host, fresh),
-        cmocka_unit_test_setup(projector_is_on_the_first_device, fresh),
-        cmocka_unit_test_setup(input_is_where_the_engine_has_it, fresh),
-        cmocka_unit_test_setup(largest_context_and_most_layers, fresh),
-        cmocka_unit_test_setup(more_never_takes_less, fresh),
-        cmocka_unit_test_setup(options_that_make_no_sense, fresh),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(fresh, NULL)

@@ -7,13 +7,7 @@
 #include "base/os/os.h"
 #include "model/model_file.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "rig/rig.h"
 #include "unit/model_maker.h"
 
 static struct maker maker;
@@ -23,16 +17,14 @@ static struct vr_weight_sum sum;
 static const char *const files[] = {"a.gguf", "m-00001-of-00003.gguf", "m-00002-of-00003.gguf",
                                     "m-00003-of-00003.gguf", "b.gguf"};
 
-static int begin(void **state) {
-    (void)state;
+static int begin(void) {
     folder_make();
     memset(&model, 0, sizeof model);
     model.size = sizeof model;
     return 0;
 }
 
-static int end(void **state) {
-    (void)state;
+static int end(void) {
     folder_remove(files, sizeof files / sizeof files[0]);
     assert_int_equal(vr_mem_live_bytes(), 0);
     return 0;
@@ -85,8 +77,7 @@ static void small_make(void) {
     gguf_data(&maker, 2528 + 16);
 }
 
-static void weights_to_the_byte(void **state) {
-    (void)state;
+TEST(weights_to_the_byte) {
     small_make();
     folder_write("a.gguf", maker.data, maker.bytes);
     model.size = sizeof model;
@@ -116,8 +107,7 @@ static void weights_to_the_byte(void **state) {
 }
 
 /* Every type of the format: elements and bytes of a block, as the format has them. */
-static void every_type_of_tensor(void **state) {
-    (void)state;
+TEST(every_type_of_tensor) {
     static const struct {
         uint32_t type, elements, bytes;
     } types[] = {{0, 1, 4},      {1, 1, 2},      {2, 32, 18},    {3, 32, 20},    {6, 32, 22},
@@ -155,8 +145,7 @@ static void every_type_of_tensor(void **state) {
     }
 }
 
-static void layers_may_differ(void **state) {
-    (void)state;
+TEST(layers_may_differ) {
     static const uint32_t heads[] = {2, 0, 4};
     gguf_begin(&maker, 0, 12);
     gguf_string(&maker, "general.architecture", "jamba");
@@ -182,8 +171,7 @@ static void layers_may_differ(void **state) {
     assert_int_equal(model.layers[2].state_elements, 0);
 }
 
-static void windows_latents_and_experts(void **state) {
-    (void)state;
+TEST(windows_latents_and_experts) {
     gguf_begin(&maker, 0, 6);
     gguf_string(&maker, "general.architecture", "gemma3");
     gguf_u32(&maker, "gemma3.block_count", 12);
@@ -215,8 +203,7 @@ static void windows_latents_and_experts(void **state) {
 
 /* Windows as llama.cpp applies them: "w" has one, "." sees all. 12 layers, and 100 tokens where the
    file says so. */
-static void windows_by_architecture(void **state) {
-    (void)state;
+TEST(windows_by_architecture) {
     static const struct {
         const char *name;
         bool told; /* the file has sliding_window = 100 */
@@ -269,8 +256,7 @@ static void windows_by_architecture(void **state) {
 
 /* Gemma 4 names its layers with windows, which have heads of another width; its last layers use the
    caches of earlier ones. */
-static void layers_of_gemma4(void **state) {
-    (void)state;
+TEST(layers_of_gemma4) {
     static const uint32_t heads[] = {8, 8, 2, 8}, pattern[] = {1, 1, 0, 1};
     gguf_begin(&maker, 0, 11);
     gguf_string(&maker, "general.architecture", "gemma4");
@@ -306,8 +292,7 @@ static void small_shape(const char *name, uint64_t more) {
 }
 
 /* What layers have instead of a cache, or beside it. */
-static void states_by_architecture(void **state) {
-    (void)state;
+TEST(states_by_architecture) {
     static const uint32_t heads[] = {0, 0, 2, 0}, fed[] = {0, 512, 0, 0}, full[] = {1, 1, 0, 1};
     small_shape("bert", 0);
     assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
@@ -363,16 +348,14 @@ static void states_by_architecture(void **state) {
 
 /* ------------------------------------------------------- no weights, projectors */
 
-static void a_vocabulary_is_not_a_model(void **state) {
-    (void)state;
+TEST(a_vocabulary_is_not_a_model) {
     small_pairs(0);
     folder_write("a.gguf", maker.data, maker.bytes);
     assert_int_equal(vram_model_read(folder_path("a.gguf"), NULL, &model), VRAM_ERR_INVALID);
     assert_non_null(strstr(vram_error_get()->text, "a.gguf contains no weights: it has 0 tensors"));
 }
 
-static void an_adapter_is_not_a_model(void **state) {
-    (void)state;
+TEST(an_adapter_is_not_a_model) {
     small_shape("llama", 1);
     gguf_string(&maker, "general.type", "model");
     assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
@@ -384,8 +367,7 @@ static void an_adapter_is_not_a_model(void **state) {
     refused(VRAM_ERR_INVALID, "--mmproj");
 }
 
-static void projectors_are_added(void **state) {
-    (void)state;
+TEST(projectors_are_added) {
     char path[256];
     vram_model_read_options options = {.size = sizeof options, .projector = path};
     gguf_begin(&maker, 3, 2);
@@ -437,8 +419,7 @@ static void part_make(uint32_t number, uint32_t says, uint64_t tensors_in_all) {
     folder_write(name, maker.data, maker.bytes);
 }
 
-static void split_files_are_one_model(void **state) {
-    (void)state;
+TEST(split_files_are_one_model) {
     for (uint32_t i = 0; i < 3; i++) {
         part_make(i, i, 3);
     }
@@ -467,8 +448,7 @@ static void split_files_are_one_model(void **state) {
 
 /* -------------------------------------------------------------- files that lie */
 
-static void counts_that_lie(void **state) {
-    (void)state;
+TEST(counts_that_lie) {
     gguf_begin(&maker, 0, UINT64_C(1) << 60);
     put_zeros(&maker, 100);
     refused(VRAM_ERR_CORRUPT, "pairs are more than");
@@ -495,8 +475,7 @@ static void counts_that_lie(void **state) {
     refused(VRAM_ERR_CORRUPT, "truncated");
 }
 
-static void types_and_nesting_that_lie(void **state) {
-    (void)state;
+TEST(types_and_nesting_that_lie) {
     gguf_begin(&maker, 0, 1);
     gguf_text(&maker, "llama.x");
     put_number(&maker, 13, 4);
@@ -515,8 +494,7 @@ static void types_and_nesting_that_lie(void **state) {
     refused(VRAM_ERR_CORRUPT, "5 dimensions");
 }
 
-static void offsets_and_alignments_that_lie(void **state) {
-    (void)state;
+TEST(offsets_and_alignments_that_lie) {
     for (int how = 0; how < 3; how++) { /* overlapping, with a gap, unaligned */
         static const uint64_t offsets[] = {0, 64, 33};
         small_pairs(2);
@@ -540,8 +518,7 @@ static void offsets_and_alignments_that_lie(void **state) {
     }
 }
 
-static void numbers_that_no_model_has(void **state) {
-    (void)state;
+TEST(numbers_that_no_model_has) {
     gguf_begin(&maker, 0, 0);
     refused(VRAM_ERR_INVALID, "no block_count");
     gguf_begin(&maker, 0, 1);
@@ -581,8 +558,7 @@ enum { STEP = 1 };
 
 /* Every length and every byte: an error with a text or an answer, and never more than the window in
    memory. */
-static void every_byte_may_be_wrong(void **state) {
-    (void)state;
+TEST(every_byte_may_be_wrong) {
     static struct maker copy;
     small_make();
     for (size_t bytes = 0; bytes < maker.bytes; bytes++) {
@@ -604,8 +580,7 @@ static void every_byte_may_be_wrong(void **state) {
     assert_int_equal(vr_mem_live_bytes(), 0);
 }
 
-static void everything_may_fail(void **state) {
-    (void)state;
+TEST(everything_may_fail) {
     small_make();
     folder_write("a.gguf", maker.data, maker.bytes);
     for (int system = 0; system < 2; system++) {
@@ -626,25 +601,4 @@ static void everything_may_fail(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(weights_to_the_byte, begin, end),
-        cmocka_unit_test_setup_teardown(every_type_of_tensor, begin, end),
-        cmocka_unit_test_setup_teardown(layers_may_differ, begin, end),
-        cmocka_unit_test_setup_teardown(windows_latents_and_experts, begin, end),
-        cmocka_unit_test_setup_teardown(windows_by_architecture, begin, end),
-        cmocka_unit_test_setup_teardown(layers_of_gemma4, begin, end),
-        cmocka_unit_test_setup_teardown(states_by_architecture, begin, end),
-        cmocka_unit_test_setup_teardown(a_vocabulary_is_not_a_model, begin, end),
-        cmocka_unit_test_setup_teardown(an_adapter_is_not_a_model, begin, end),
-        cmocka_unit_test_setup_teardown(projectors_are_added, begin, end),
-        cmocka_unit_test_setup_teardown(split_files_are_one_model, begin, end),
-        cmocka_unit_test_setup_teardown(counts_that_lie, begin, end),
-        cmocka_unit_test_setup_teardown(types_and_nesting_that_lie, begin, end),
-        cmocka_unit_test_setup_teardown(offsets_and_alignments_that_lie, begin, end),
-        cmocka_unit_test_setup_teardown(numbers_that_no_model_has, begin, end),
-        cmocka_unit_test_setup_teardown(every_byte_may_be_wrong, begin, end),
-        cmocka_unit_test_setup_teardown(everything_may_fail, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, end)

@@ -6,13 +6,7 @@
 #include "base/memory.h"
 #include "model/model_file.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "rig/rig.h"
 #include "unit/model_maker.h"
 
 static struct maker maker;
@@ -28,16 +22,14 @@ static const char *const files[] = {"model.safetensors",
                                     "m-00002-of-00002.safetensors",
                                     "m.safetensors.index.json"};
 
-static int begin(void **state) {
-    (void)state;
+static int begin(void) {
     folder_make();
     memset(&model, 0, sizeof model);
     model.size = sizeof model;
     return 0;
 }
 
-static int end(void **state) {
-    (void)state;
+static int end(void) {
     folder_remove(files, sizeof files / sizeof files[0]);
     assert_int_equal(vr_mem_live_bytes(), 0);
     return 0;
@@ -110,8 +102,7 @@ static void check_small(void) {
     assert_string_equal(model.weight_type, "bf16");
 }
 
-static void weights_to_the_byte(void **state) {
-    (void)state;
+TEST(weights_to_the_byte) {
     safetensors_make(&maker, header, DATA);
     folder_write("model.safetensors", maker.data, maker.bytes);
     assert_int_equal(vram_model_read(folder_path("model.safetensors"), NULL, &model), VRAM_OK);
@@ -151,8 +142,7 @@ static void shards_write(void) {
     folder_write("config.json", config, sizeof config - 1);
 }
 
-static void shards_are_one_model(void **state) {
-    (void)state;
+TEST(shards_are_one_model) {
     shards_write();
     assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_OK);
     assert_int_equal(model.files, 2);
@@ -165,8 +155,7 @@ static void shards_are_one_model(void **state) {
 }
 
 /* What is known without the files: the size of all tensors, exactly. */
-static void an_index_without_its_files(void **state) {
-    (void)state;
+TEST(an_index_without_its_files) {
     static const char no_total[] = "{\"weight_map\":{\"x\":\"a.safetensors\"}}";
     static const char absurd[] = "{\"metadata\":{\"total_size\":18446744073709551615},"
                                  "\"weight_map\":{\"x\":\"a.safetensors\"}}";
@@ -199,8 +188,7 @@ static void an_index_without_its_files(void **state) {
 }
 
 /* The weights beside a config.json that is named count, unless another type is asked for. */
-static void a_config_beside_its_weights(void **state) {
-    (void)state;
+TEST(a_config_beside_its_weights) {
     vram_model_read_options options = {.size = sizeof options, .weight_type = "f32"};
     shards_write();
     assert_int_equal(vram_model_read(folder_path("config.json"), NULL, &model), VRAM_OK);
@@ -213,8 +201,7 @@ static void a_config_beside_its_weights(void **state) {
 
 /* A family that nobody knows: its weights are exact, its cache is a guess until the matrices of
    keys and values confirm it. */
-static void families_that_are_not_known(void **state) {
-    (void)state;
+TEST(families_that_are_not_known) {
     static const char unknown[] =
         "{\"model_type\":\"nobody\",\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":10,"
         "\"intermediate_size\":128,\"num_attention_heads\":4,\"num_key_value_heads\":2}";
@@ -255,8 +242,7 @@ static void families_that_are_not_known(void **state) {
 }
 
 /* A part of a model is not taken for all of it. */
-static void parts_are_found_by_their_names(void **state) {
-    (void)state;
+TEST(parts_are_found_by_their_names) {
     static const char index[] =
         "{\"metadata\":{\"total_size\":999},\"weight_map\":{\"lm_head.weight\":"
         "\"m-00003-of-00003.safetensors\"}}";
@@ -284,8 +270,7 @@ static void parts_are_found_by_their_names(void **state) {
     assert_int_equal(model.weight_bytes, 999);
 }
 
-static void indexes_that_lie(void **state) {
-    (void)state;
+TEST(indexes_that_lie) {
     static const struct {
         const char *text;
         vram_status status;
@@ -317,8 +302,7 @@ static void indexes_that_lie(void **state) {
 #define TENSOR(dtype, shape, offsets)                                                              \
     "{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
-static void headers_that_lie(void **state) {
-    (void)state;
+TEST(headers_that_lie) {
     refused("{\"a\":" TENSOR("F32", "[2]", "[0,8]") "}", 9, VRAM_ERR_CORRUPT, "or do not cover");
     refused("{\"a\":" TENSOR("F32", "[2]", "[0,8]") ",\"b\":" TENSOR("F32", "[2]", "[0,8]") "}", 8,
             VRAM_ERR_CORRUPT, "or do not cover");
@@ -349,8 +333,7 @@ static void headers_that_lie(void **state) {
     assert_non_null(strstr(vram_error_get()->text, "truncated"));
 }
 
-static void every_byte_may_be_wrong(void **state) {
-    (void)state;
+TEST(every_byte_may_be_wrong) {
     static struct maker copy;
     safetensors_make(&maker, header, DATA);
     const size_t head = 8 + strlen(header);
@@ -373,17 +356,4 @@ static void every_byte_may_be_wrong(void **state) {
     assert_int_equal(vr_mem_live_bytes(), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(weights_to_the_byte, begin, end),
-        cmocka_unit_test_setup_teardown(shards_are_one_model, begin, end),
-        cmocka_unit_test_setup_teardown(an_index_without_its_files, begin, end),
-        cmocka_unit_test_setup_teardown(a_config_beside_its_weights, begin, end),
-        cmocka_unit_test_setup_teardown(families_that_are_not_known, begin, end),
-        cmocka_unit_test_setup_teardown(parts_are_found_by_their_names, begin, end),
-        cmocka_unit_test_setup_teardown(indexes_that_lie, begin, end),
-        cmocka_unit_test_setup_teardown(headers_that_lie, begin, end),
-        cmocka_unit_test_setup_teardown(every_byte_may_be_wrong, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, end)

@@ -3,14 +3,9 @@
  * test_name_pattern.c: patterns as files have them, against names of modules.
  */
 #include "model/name_pattern.h"
+#include "rig/rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define STEPS UINT64_C(100000)
 
@@ -19,8 +14,7 @@ static bool matches(const char *pattern, const char *name) {
     return vr_name_matches(pattern, name, &steps);
 }
 
-static void words_are_whole(void **state) {
-    (void)state;
+TEST(words_are_whole) {
     assert_true(matches("mlp.gate", "model.layers.3.mlp.gate"));
     assert_true(matches("gate", "model.layers.3.mlp.gate"));
     assert_false(matches("gate", "model.layers.3.mlp.gate_proj"));
@@ -31,8 +25,7 @@ static void words_are_whole(void **state) {
     assert_false(matches("lm_head", "model.layers.3.mlp.gate"));
 }
 
-static void wildcards_end_at_components(void **state) {
-    (void)state;
+TEST(wildcards_end_at_components) {
     assert_true(matches("model.layers.*.self_attn", "model.layers.3.self_attn.q_proj"));
     assert_true(matches("model.layers.*.self_attn", "model.layers.3.self_attn"));
     assert_false(matches("model.layers.*.self_attn", "model.layers.3.self_attn_norm"));
@@ -43,8 +36,7 @@ static void wildcards_end_at_components(void **state) {
     assert_false(matches("*vision*", "model.layers.3.mlp.gate"));
 }
 
-static void expressions_begin_at_the_start(void **state) {
-    (void)state;
+TEST(expressions_begin_at_the_start) {
     assert_true(matches("re:.*self_attn.*", "model.layers.3.self_attn.q_proj"));
     assert_false(matches("re:self_attn.*", "model.layers.3.self_attn.q_proj"));
     const char *gates = "re:.*mlp\\.(gate|up|gate_up|down)_proj.*";
@@ -64,8 +56,7 @@ static void expressions_begin_at_the_start(void **state) {
 }
 
 /* What is not understood matches nothing, and what could take forever ends. */
-static void expressions_that_are_bad(void **state) {
-    (void)state;
+TEST(expressions_that_are_bad) {
     static const char *const bad[] = {"re:(a",   "re:[a",   "re:a\\", "re:(?!b).*",
                                       "re:(a)*", "re:(a)+", "re:a$b"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -85,8 +76,7 @@ static void expressions_that_are_bad(void **state) {
     assert_false(vr_name_matches("*", name, &steps));
 }
 
-static void one_layer_is_found(void **state) {
-    (void)state;
+TEST(one_layer_is_found) {
     uint32_t layer = 7;
     const char *rest = NULL;
     assert_true(vr_name_layer("model.layers.12.mlp.gate", &layer, &rest));
@@ -98,15 +88,4 @@ static void one_layer_is_found(void **state) {
     assert_false(vr_name_layer("model.layers.x.mlp", &layer, &rest));
     assert_false(vr_name_layer("model.layers.12345678", &layer, &rest));
     assert_false(vr_name_layer("lm_head", &layer, &rest));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_whole),
-        cmocka_unit_test(wildcards_end_at_components),
-        cmocka_unit_test(expressions_begin_at_the_start),
-        cmocka_unit_test(expressions_that_are_bad),
-        cmocka_unit_test(one_layer_is_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,16 +7,11 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "smallest/smallest.h"
+#include "rig/rig.h"
+#include "smallest_backend/smallest.h"
 #include "vram/pool.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define LARGE_OFFSET UINT64_C(0x1000)
 
@@ -86,11 +81,10 @@ static struct {
     vram_kernel *kernel;
 } world;
 
-static int begin(void **state) {
+static int begin(void) {
     vram_context_options options = {.size = sizeof options, .backends = "smallest"};
     vram_kernel_source source = {
         .size = sizeof source, .format = VRAM_KERNEL_SPIRV, .code = "x", .entry = "x"};
-    (void)state;
     memset(&asked, 0, sizeof asked);
     memset(&launched, 0, sizeof launched);
     bool handles = !smallest_plan.kernel; /* else the test has set the plan itself */
@@ -105,26 +99,24 @@ static int begin(void **state) {
            vram_kernel_create(world.device, &source, &world.kernel);
 }
 
-static int end(void **state) {
-    (void)state;
+static int end(void) {
     vram_context_destroy(world.context);
     smallest_plan = (struct smallest_plan){0};
     return vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0 ? 0 : -1;
 }
 
-static int begin_without_handles(void **state) {
+static int begin_without_handles(void) {
     smallest_plan = (struct smallest_plan){.caps = VRAM_CAP_KERNELS, .kernel = &kernel_ops};
-    return begin(state);
+    return begin();
 }
 
 /* -------------------------------------------------------------- vram_native */
 
-static void a_block_is_asked_for_with_its_size(void **state) {
+TEST(a_block_is_asked_for_with_its_size) {
     vram_pool *pool;
     vram_addr addr;
     vram_native_info info = {.size = sizeof info};
     vram_block_info block = {.size = sizeof block};
-    (void)state;
     assert_int_equal(vram_pool_create(world.device, NULL, &pool), VRAM_OK);
     assert_int_equal(vram_alloc(pool, 5000, world.queue, &addr), VRAM_OK);
     assert_int_equal(vram_block_info_get(addr, &block), VRAM_OK);
@@ -159,7 +151,7 @@ static vram_status provider_free(void *user, vram_addr addr, uint64_t bytes) {
     return vram_device_free(user, addr);
 }
 
-static void memory_passed_on_to_a_pool_is_cut_in_its_blocks(void **state) {
+TEST(memory_passed_on_to_a_pool_is_cut_in_its_blocks) {
     vram_provider provider = {.size = sizeof provider,
                               .user = world.device,
                               .alloc = provider_alloc,
@@ -168,7 +160,6 @@ static void memory_passed_on_to_a_pool_is_cut_in_its_blocks(void **state) {
     vram_pool *pool;
     vram_addr addr;
     vram_native_info info = {.size = sizeof info};
-    (void)state;
     assert_int_equal(vram_pool_create(world.device, &options, &pool), VRAM_OK);
     assert_int_equal(vram_alloc(pool, 700, NULL, &addr), VRAM_OK);
     assert_int_equal(vram_native(addr, &info), VRAM_OK);
@@ -177,10 +168,9 @@ static void memory_passed_on_to_a_pool_is_cut_in_its_blocks(void **state) {
     vram_pool_destroy(pool);
 }
 
-static void refusals_are_passed_on(void **state) {
+TEST(refusals_are_passed_on) {
     vram_addr addr;
     vram_native_info info = {.size = sizeof info}, before = info;
-    (void)state;
     assert_int_equal(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, &addr), VRAM_OK);
     assert_int_equal(vram_native(addr, &info), VRAM_OK);
     assert_int_equal(asked.bytes, 0);
@@ -209,10 +199,9 @@ static vram_status launch_two(vram_addr addr, uint32_t number, uint32_t mask, si
     return vram_queue_launch(world.queue, world.kernel, &call);
 }
 
-static void addresses_reach_the_kernel_by_their_handles(void **state) {
+TEST(addresses_reach_the_kernel_by_their_handles) {
     vram_pool *pool;
     vram_addr addr;
-    (void)state;
     assert_int_equal(vram_pool_create(world.device, NULL, &pool), VRAM_OK);
     assert_int_equal(vram_alloc(pool, 256, world.queue, &addr), VRAM_OK);
     assert_int_equal(launch_two(addr, 9, 1, 8), VRAM_OK);
@@ -230,9 +219,8 @@ static void addresses_reach_the_kernel_by_their_handles(void **state) {
     assert_int_equal(launched.argument_count, 0);
 }
 
-static void bad_masks_are_refused(void **state) {
+TEST(bad_masks_are_refused) {
     vram_addr addr;
-    (void)state;
     assert_int_equal(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, &addr), VRAM_OK);
     assert_int_equal(launch_two(addr, 9, 2, 8), VRAM_ERR_INVALID);          /* of 4 bytes */
     assert_int_equal(launch_two(addr, 9, 4, 8), VRAM_ERR_INVALID);          /* not there */
@@ -246,9 +234,8 @@ static void bad_masks_are_refused(void **state) {
     assert_int_equal(launch_two(addr, 9, 1, 8), VRAM_ERR_INVALID);
 }
 
-static void true_addresses_are_checked_and_left_as_they_are(void **state) {
+TEST_IN(begin_without_handles, end, true_addresses_are_checked_and_left_as_they_are) {
     vram_addr addr;
-    (void)state;
     assert_int_equal(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, &addr), VRAM_OK);
     assert_int_equal(launch_two(addr, 9, 1, 8), VRAM_OK);
     assert_int_equal(launched_bytes[0], 8);
@@ -257,16 +244,4 @@ static void true_addresses_are_checked_and_left_as_they_are(void **state) {
     assert_int_equal(launch_two(addr + VR_GIB, 9, 1, 8), VRAM_ERR_INVALID);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_block_is_asked_for_with_its_size, begin, end),
-        cmocka_unit_test_setup_teardown(memory_passed_on_to_a_pool_is_cut_in_its_blocks, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(refusals_are_passed_on, begin, end),
-        cmocka_unit_test_setup_teardown(addresses_reach_the_kernel_by_their_handles, begin, end),
-        cmocka_unit_test_setup_teardown(bad_masks_are_refused, begin, end),
-        cmocka_unit_test_setup_teardown(true_addresses_are_checked_and_left_as_they_are,
-                                        begin_without_handles, end),
-    };
-    return cmocka_run_group_tests_name("native", tests, NULL, NULL);
-}
+EACH_TEST(begin, end)

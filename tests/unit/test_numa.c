@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_numa.c: the node of a device, read from trees made for the test, and of pages. */
 #include "base/os/os.h"
+#include "rig/rig.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static char root[64];
 
@@ -19,16 +16,14 @@ static void run(const char *format, const char *argument) {
     assert_int_equal(system(command), 0);
 }
 
-static int tree_make(void **state) {
-    (void)state;
+static int tree_make(void) {
     snprintf(root, sizeof root, "/tmp/vram-numa-XXXXXX");
     assert_non_null(mkdtemp(root));
     run("mkdir -p %s/sys/bus/pci/devices/%s", "0000:3b:00.0");
     return 0;
 }
 
-static int tree_remove(void **state) {
-    (void)state;
+static int tree_remove(void) {
     run("rm -r %s%s", "");
     return 0;
 }
@@ -49,9 +44,8 @@ static void expect(const char *pci, bool known, uint64_t node) {
 }
 
 /* What cannot be read, or makes no sense, is unknown. */
-static void nodes_of_devices(void **state) {
+TEST(nodes_of_devices) {
     static const char *const strange[] = {"-1\n", "", "x\n", "1x\n", "99999999999\n", "1024\n"};
-    (void)state;
     expect("0000:3b:00.0", false, 0); /* no such file */
     write_node("1\n");
     expect("0000:3b:00.0", true, 1);
@@ -69,10 +63,9 @@ static void nodes_of_devices(void **state) {
 }
 
 /* A thread's policy is as it was afterwards, and what was made under it lies where it said. */
-static void pages_lie_where_they_are_wanted(void **state) {
+TEST_IN(NULL, NULL, pages_lie_where_they_are_wanted) {
     struct vr_numa before, after;
     void *pages;
-    (void)state;
     assert_false(vr_os_numa_begin(UINT64_MAX, &before));
     if (!vr_os_numa_begin(0, &before)) {
         skip(); /* the system lets nobody */
@@ -126,18 +119,16 @@ static void *run_there(void *argument) {
 }
 
 /* In a thread of its own, whose processors nobody misses. */
-static void threads_run_where_they_are_wanted(void **state) {
+TEST(threads_run_where_they_are_wanted) {
     pthread_t thread;
-    (void)state;
     assert_int_equal(pthread_create(&thread, NULL, run_there, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
 /* Every byte at every alignment, and none beside. */
-static void copies_past_the_cache(void **state) {
+TEST_IN(NULL, NULL, copies_past_the_cache) {
     static const size_t sizes[] = {0, 1, 15, 63, 64, 65, 127, 1000, 4096, 70001};
     static uint8_t from[70001 + 256], to[70001 + 256];
-    (void)state;
     for (size_t i = 0; i < sizeof from; i++) {
         from[i] = (uint8_t)(i * 31 + i / 251);
     }
@@ -152,12 +143,4 @@ static void copies_past_the_cache(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nodes_of_devices, tree_make, tree_remove),
-        cmocka_unit_test_setup_teardown(threads_run_where_they_are_wanted, tree_make, tree_remove),
-        cmocka_unit_test(copies_past_the_cache),
-        cmocka_unit_test(pages_lie_where_they_are_wanted),
-    };
-    return cmocka_run_group_tests_name("numa", tests, NULL, NULL);
-}
+EACH_TEST(tree_make, tree_remove)

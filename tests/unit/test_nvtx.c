@@ -60,19 +60,18 @@ static void stage_close(struct stage *stage) {
     assert_int_equal(tool->breaches(), 0);
 }
 
-static int begin(void **state) {
+static int begin(void) {
     static struct stage stage;
     tool = tool ? tool : tool_open();
     fake = fake ? fake : fake_open(FAKE_CUDA_PATH);
     fake->reset();
     assert_ok(vram_option_set("cuda_library", FAKE_CUDA_PATH));
     memset(&stage, 0, sizeof stage);
-    *state = &stage;
+    rig_state = &stage;
     return 0;
 }
 
-static int end(void **state) {
-    (void)state;
+static int end(void) {
     assert_ok(vram_option_set("cuda_library", NULL));
     return vr_mem_live_blocks() == 0 ? 0 : -1;
 }
@@ -80,9 +79,9 @@ static int end(void **state) {
 /* --------------------------------------------------------------------- announcing */
 
 /* The region is what was asked for, not what it was rounded to: one byte more is an overrun. */
-static void blocks_are_regions(void **state) {
+TEST(blocks_are_regions) {
     static const uint64_t sizes[] = {1, 511, 513, 70000, 3 * MIB + 1};
-    struct stage *stage = *state;
+    struct stage *stage = rig_state;
     vram_addr addrs[5];
     stage_open(stage, NULL);
     for (int round = 0; round < 3; round++) { /* misses, then hits */
@@ -104,8 +103,8 @@ static void blocks_are_regions(void **state) {
     stage_close(stage);
 }
 
-static void names_and_sizes_change(void **state) {
-    struct stage *stage = *state;
+TEST(names_and_sizes_change) {
+    struct stage *stage = rig_state;
     vram_alloc_options named = {.size = sizeof named, .name = "weights", .tag = "model"};
     vram_alloc_options strange = {.size = sizeof strange, .name = "two\nlines\x1b[31m"};
     vram_addr addr, other;
@@ -124,8 +123,8 @@ static void names_and_sizes_change(void **state) {
 }
 
 /* A kernel may still use a block when it is freed: the tool hears of the free after it. */
-static void a_free_waits_for_the_work(void **state) {
-    struct stage *stage = *state;
+TEST(a_free_waits_for_the_work) {
+    struct stage *stage = rig_state;
     vram_addr addr;
     vram_point first, second; /* the free itself marks both queues behind them */
     stage_open(stage, NULL);
@@ -143,8 +142,8 @@ static void a_free_waits_for_the_work(void **state) {
 }
 
 /* Blocks that are live when the pool ends are withdrawn with their segments. */
-static void an_end_withdraws_all(void **state) {
-    struct stage *stage = *state;
+TEST(an_end_withdraws_all) {
+    struct stage *stage = rig_state;
     vram_addr addr;
     stage_open(stage, NULL);
     for (int i = 0; i < 20; i++) {
@@ -155,8 +154,8 @@ static void an_end_withdraws_all(void **state) {
 }
 
 /* A trace takes hits by a shorter way when it is alone; with a tool it must not. */
-static void a_trace_hides_nothing(void **state) {
-    struct stage *stage = *state;
+TEST(a_trace_hides_nothing) {
+    struct stage *stage = rig_state;
     vram_addr addr, before = 0;
     char path[] = "/tmp/vram_nvtx_XXXXXX";
     int file = mkstemp(path);
@@ -182,9 +181,9 @@ static void a_trace_hides_nothing(void **state) {
 }
 
 /* Pools whose memory is written outside of blocks, or is not the driver's, are left alone. */
-static void other_pools_are_not_announced(void **state) {
+TEST(other_pools_are_not_announced) {
     static const uint32_t flags[] = {VRAM_POOL_ZERO_ALLOC, VRAM_POOL_RED_ZONES, VRAM_POOL_POISON};
-    struct stage *stage = *state;
+    struct stage *stage = rig_state;
     for (int i = 0; i < 4; i++) {
         vram_pool_options options = {.size = sizeof options, .flags = i < 3 ? flags[i] : 0};
         vram_addr addr;
@@ -217,8 +216,8 @@ static void *storm(void *given) {
     return NULL;
 }
 
-static void threads_together(void **state) {
-    struct stage *stage = *state;
+TEST(threads_together) {
+    struct stage *stage = rig_state;
     pthread_t threads[4];
     stage_open(stage, NULL);
     for (int i = 0; i < 4; i++) {
@@ -234,8 +233,8 @@ static void threads_together(void **state) {
 }
 
 /* A segment that the driver does not take back stays announced, and so do the blocks after it. */
-static void refused_releases(void **state) {
-    struct stage *stage = *state;
+TEST(refused_releases) {
+    struct stage *stage = rig_state;
     vram_addr addr;
     stage_open(stage, NULL);
     assert_ok(vram_alloc(stage->pool, 5 * MIB, stage->queue, &addr));
@@ -255,15 +254,14 @@ static void refused_releases(void **state) {
 static int quiet_process(void) {
     struct stage stage;
     vram_addr addr;
-    void *state;
-    begin(&state);
+    begin();
     stage_open(&stage, NULL);
     assert_ok(vram_alloc(stage.pool, 5000, stage.queue, &addr));
     assert_ok(vram_free(addr, stage.queue));
     assert_true(fake->calls("cuMemCreate") > 0);
     assert_int_equal(tool->calls(), 0);
     stage_close(&stage);
-    return end(&state);
+    return end();
 }
 
 /* Spawned, not forked: a sanitizer's process is too large to be copied. */
@@ -282,8 +280,7 @@ static void run_quiet(const char *path, const char *mode) {
     assert_int_equal(status, 0);
 }
 
-static void tools_that_want_nothing(void **state) {
-    (void)state;
+TEST_IN(NULL, NULL, tools_that_want_nothing) {
     run_quiet(NULL, "");
     run_quiet("", "");
     run_quiet("/nowhere/libtool.so", "");
@@ -292,21 +289,14 @@ static void tools_that_want_nothing(void **state) {
     run_quiet(FAKE_NVTX_PATH, "refuse");
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(blocks_are_regions, begin, end),
-        cmocka_unit_test_setup_teardown(names_and_sizes_change, begin, end),
-        cmocka_unit_test_setup_teardown(a_free_waits_for_the_work, begin, end),
-        cmocka_unit_test_setup_teardown(an_end_withdraws_all, begin, end),
-        cmocka_unit_test_setup_teardown(a_trace_hides_nothing, begin, end),
-        cmocka_unit_test_setup_teardown(other_pools_are_not_announced, begin, end),
-        cmocka_unit_test_setup_teardown(threads_together, begin, end),
-        cmocka_unit_test_setup_teardown(refused_releases, begin, end),
-        cmocka_unit_test(tools_that_want_nothing),
-    };
-    if (argc > 1 && strcmp(argv[1], "quiet") == 0) {
-        return quiet_process();
-    }
-    setenv("NVTX_INJECTION64_PATH", FAKE_NVTX_PATH, 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+static int play(int count, char **words) {
+    (void)words;
+    return count == 2 ? quiet_process() : 2;
 }
+CHILD(play)
+
+static int begin_file(void) {
+    return setenv("NVTX_INJECTION64_PATH", FAKE_NVTX_PATH, 1);
+}
+WHOLE_FILE(begin_file, NULL)
+EACH_TEST(begin, end)

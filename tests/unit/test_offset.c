@@ -192,9 +192,8 @@ static void expect_everywhere(const struct place *at, vram_distance d, const cha
 
 /* --------------------------------------------------------------------- single */
 
-static void nearest_at_every_offset(void **state) {
+TEST(nearest_at_every_offset) {
     static const double offsets[] = {0, 1, 10, 100, 1e3, 1e4, 1e5, 1e6, -1e6};
-    (void)state;
     struct place place = place_of();
     for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
         char what[32];
@@ -205,9 +204,8 @@ static void nearest_at_every_offset(void **state) {
 }
 
 /* No one centre serves them: the answer must not depend on it. */
-static void nearest_among_far_clusters(void **state) {
+TEST(nearest_among_far_clusters) {
     static const double offsets[] = {0, 1e3, -1e4, 1e5, 1e6};
-    (void)state;
     struct place place = place_of();
     expect_everywhere(&place, search_around(offsets, 5), "clusters");
     expect_everywhere(&place, search_around(offsets, 2), "two clusters");
@@ -215,9 +213,8 @@ static void nearest_among_far_clusters(void **state) {
 }
 
 /* The program of the report: 0.786 for a true 0.00012, and the wrong second neighbour. */
-static void the_whole_matrix(void **state) {
+TEST(the_whole_matrix) {
     static const double offsets[] = {0, 1e3, 1e6};
-    (void)state;
     struct rig rig = rig_of();
     vram_scheduler *scheduler = scheduler_of(pool_of(&rig, 0), VRAM_PLACE_AUTO);
     for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
@@ -251,10 +248,9 @@ static void the_whole_matrix(void **state) {
 
 /* Halves hold up to 65,504, and from 2,048 on not even all whole numbers: distances are those of
    the numbers after that rounding, many of which are equal. */
-static void halves_at_every_offset(void **state) {
+TEST(halves_at_every_offset) {
     static const double offsets[] = {0, 1, 10, 100, 1e3, 1e4};
     static const double clusters[] = {0, 1e3, -1e4};
-    (void)state;
     struct place place = place_of();
     for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
         vram_distance d = search_around(&offsets[i], 1);
@@ -272,9 +268,8 @@ static void halves_at_every_offset(void **state) {
 /* ------------------------------------------------------------------- of 8 bits */
 
 /* A scale that fits the numbers; what is exact for whole numbers is exact here. */
-static void integers_with_a_scale(void **state) {
+TEST(integers_with_a_scale) {
     static const double offsets[] = {0, 1, 10, 100};
-    (void)state;
     struct place place = place_of();
     for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
         vram_distance d = search_around(&offsets[i], 1);
@@ -288,9 +283,8 @@ static void integers_with_a_scale(void **state) {
 }
 
 /* Numbers beyond 8 bits are refused with their place, or clamped and counted; on every path. */
-static void what_saturates(void **state) {
+TEST(what_saturates) {
     static const double offset = 0;
-    (void)state;
     struct place place = place_of();
     vram_distance d = search_around(&offset, 1);
     uint64_t all[3], beyond = 0;
@@ -325,18 +319,15 @@ static void what_saturates(void **state) {
     rig_end(&place.rig);
 }
 
-static int begin(void **state) {
-    int failed = start(state);
+static int begin(void) {
+    int failed = start();
     assert_ok(vram_option_set("blas_library", "none"));
     return failed;
 }
 
-int main(int argc, char **argv) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, nothing_left)
-    const struct CMUnitTest tests[] = {
-        TEST(nearest_at_every_offset), TEST(nearest_among_far_clusters), TEST(the_whole_matrix),
-        TEST(halves_at_every_offset),  TEST(integers_with_a_scale),      TEST(what_saturates),
-    };
-    backend = argc > 1 ? argv[1] : backend;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+static int begin_file(void) {
+    backend = rig_word(1) ? rig_word(1) : backend;
+    return 0;
 }
+WHOLE_FILE(begin_file, NULL)
+EACH_TEST(begin, nothing_left)

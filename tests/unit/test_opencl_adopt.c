@@ -12,14 +12,8 @@
 #include "base/option.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static bool installed;
 
@@ -31,11 +25,10 @@ static struct {
     struct vr_cl_queue *queue;
 } program;
 
-static int program_start(void **state) {
+static int program_start(void) {
     struct vr_cl_platform *platform = NULL;
     vr_cl_uint count = 0;
     vr_cl_int code;
-    (void)state;
     void *library = dlopen(installed ? "libOpenCL.so.1" : FAKE_OPENCL_PATH, RTLD_NOW | RTLD_LOCAL);
     void *found;
     assert_non_null(library);
@@ -57,8 +50,7 @@ static int program_start(void **state) {
     return program.context && program.queue ? 0 : -1;
 }
 
-static int program_end(void **state) {
-    (void)state;
+static int program_end(void) {
     program.api.clReleaseCommandQueue(program.queue);
     program.api.clReleaseContext(program.context);
     vr_option_reset();
@@ -79,10 +71,9 @@ static vram_status create(const struct vram_opencl_adoption *adoption, vram_cont
 
 /* --------------------------------------------------------------------- tests */
 
-static void bad_adoptions_are_refused(void **state) {
+TEST(bad_adoptions_are_refused) {
     struct vram_opencl_adoption cases[5];
     int other;
-    (void)state;
     for (int i = 0; i < 5; i++) {
         cases[i] = adoption_of();
     }
@@ -106,10 +97,9 @@ static void bad_adoptions_are_refused(void **state) {
 }
 
 /* Every handle has the program's context, and leaves it with the references it had. */
-static void the_context_is_the_programs(void **state) {
+TEST(the_context_is_the_programs) {
     struct vram_opencl_adoption adoption = adoption_of();
     vram_context *context;
-    (void)state;
     assert_ok(create(&adoption, &context));
     assert_int_equal(vram_device_count(context), 1);
     for (int round = 0; round < 3; round++) {
@@ -135,7 +125,7 @@ static void the_context_is_the_programs(void **state) {
 }
 
 /* A block of a pool is filled by the library on the program's queue, and read by the program. */
-static void memory_is_the_programs_to_use(void **state) {
+TEST(memory_is_the_programs_to_use) {
     struct vram_opencl_adoption adoption = adoption_of();
     vram_context *context;
     vram_device *device;
@@ -145,7 +135,6 @@ static void memory_is_the_programs_to_use(void **state) {
     vram_native_info native = {.size = sizeof native};
     vram_device_info info = {.size = sizeof info};
     unsigned char found[4096], expected[sizeof found];
-    (void)state;
     memset(expected, 0x5A, sizeof expected);
     assert_ok(create(&adoption, &context));
     assert_ok(vram_device_open(context, 0, &device));
@@ -173,7 +162,7 @@ static void memory_is_the_programs_to_use(void **state) {
 }
 
 /* The program lets go of its context first: what is open keeps it. */
-static void an_open_device_keeps_the_context(void **state) {
+TEST(an_open_device_keeps_the_context) {
     struct vram_opencl_adoption adoption = adoption_of();
     vram_context *context;
     vram_device *device;
@@ -181,7 +170,6 @@ static void an_open_device_keeps_the_context(void **state) {
     vram_addr addr;
     unsigned char byte = 0;
     vr_cl_int code;
-    (void)state;
     adoption.context = program.api.clCreateContext(NULL, 1, &program.device, NULL, NULL, &code);
     assert_non_null(adoption.context);
     assert_ok(create(&adoption, &context));
@@ -345,8 +333,7 @@ static void copies_to_and_from(void) {
     rig_end(&rig);
 }
 
-static void objects_are_copied_to_and_from(void **state) {
-    (void)state;
+TEST(objects_are_copied_to_and_from) {
     in_both_ways(copies_to_and_from);
 }
 
@@ -366,8 +353,7 @@ static void maps(void) {
     rig_end(&rig);
 }
 
-static void objects_are_mapped(void **state) {
-    (void)state;
+TEST(objects_are_mapped) {
     in_both_ways(maps);
 }
 
@@ -407,14 +393,12 @@ static void launches(void) {
     rig_end(&rig); /* with both buffers */
 }
 
-static void kernels_get_the_object(void **state) {
-    (void)state;
+TEST(kernels_get_the_object) {
     in_both_ways(launches);
 }
 
 /* A program that lets go of its buffer too early loses nothing. */
-static void a_wrapped_object_is_kept(void **state) {
-    (void)state;
+TEST(a_wrapped_object_is_kept) {
     struct rig rig = rig_make();
     vram_buffer *buffer = wrapped(&rig, OFFSET, PART);
     vram_addr addr;
@@ -458,15 +442,13 @@ static void what_ends_first(void) {
     }
 }
 
-static void a_wrapped_object_may_end_last(void **state) {
-    (void)state;
+TEST(a_wrapped_object_may_end_last) {
     in_both_ways(what_ends_first);
 }
 
-static void objects_that_will_not_do(void **state) {
+TEST(objects_that_will_not_do) {
     vram_buffer *none = NULL;
     vr_cl_int code;
-    (void)state;
     struct rig rig = rig_make();
     struct vr_cl_context *elsewhere =
         program.api.clCreateContext(NULL, 1, &program.device, NULL, NULL, &code);
@@ -492,10 +474,9 @@ static void objects_that_will_not_do(void **state) {
 
 /* Whichever call fails, of the driver's and of host memory: nothing is kept, and the next one
    works. */
-static void wrapping_fails_at_every_call(void **state) {
+TEST(wrapping_fails_at_every_call) {
     const struct opencl_control *(*get)(void) = NULL;
     vram_buffer *buffer = NULL;
-    (void)state;
     if (installed) {
         skip();
     }
@@ -532,16 +513,9 @@ static void wrapping_fails_at_every_call(void **state) {
     rig_end(&rig);
 }
 
-int main(int argc, char **argv) {
-    installed = argc > 1 && strcmp(argv[1], "--installed") == 0;
-#define TEST(function) cmocka_unit_test_setup_teardown(function, program_start, program_end)
-    const struct CMUnitTest tests[] = {
-        TEST(bad_adoptions_are_refused),      TEST(the_context_is_the_programs),
-        TEST(memory_is_the_programs_to_use),  TEST(an_open_device_keeps_the_context),
-        TEST(objects_are_copied_to_and_from), TEST(objects_are_mapped),
-        TEST(kernels_get_the_object),         TEST(a_wrapped_object_is_kept),
-        TEST(a_wrapped_object_may_end_last),  TEST(objects_that_will_not_do),
-        TEST(wrapping_fails_at_every_call),
-    };
-    return cmocka_run_group_tests_name("opencl_adopt", tests, NULL, NULL);
+static int begin_file(void) {
+    installed = rig_word(1) && strcmp(rig_word(1), "--installed") == 0;
+    return 0;
 }
+WHOLE_FILE(begin_file, NULL)
+EACH_TEST(program_start, program_end)

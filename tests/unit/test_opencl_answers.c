@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_opencl_answers.c: what drivers other than the usual answer about themselves, their devices
- * and the program's objects; records that run out of memory; and calls that fail where a queue, a
- * poll or a sweep of sub-buffers goes on without them.
+ * test_opencl_answers.c: what drivers other than the usual answer about the program's objects, and
+ * calls that fail where a queue or a sweep of sub-buffers goes on without them.
  */
 #include "unit/opencl_world.h"
 #include "unit/record_fault.h"
@@ -27,37 +26,9 @@ static void *handle_of(struct world *world, vram_addr addr, uint64_t bytes) {
 
 /* --------------------------------------------------------------- sub-buffers */
 
-/* The first of the process: nothing is there yet that the system had to give. */
-static void the_first_sub_buffer_needs_pages(void **state) {
-    struct world world;
-    struct vr_native found = {.handle = NULL};
-    vram_status status = VRAM_ERR_HOST_MEMORY;
-    uint64_t nth = 0;
-    (void)state;
-    begin(&world, "buffer");
-    vram_addr addr = take_memory(&world.device, GRANULE);
-    uint64_t before = fake->live();
-    while (status != VRAM_OK) {
-        vr_os_fail_at(++nth, false, ENOMEM);
-        status = native(&world, addr, 512, &found);
-        vr_os_fail_at(0, false, 0);
-        assert_true(status == VRAM_OK || status == VRAM_ERR_HOST_MEMORY);
-        assert_int_equal(fake->live(), before + (status == VRAM_OK));
-        assert_true(status == VRAM_OK || !found.handle);
-    }
-    assert_true(nth > 2); /* a record, and the table */
-    record_fail_at(1);
-    assert_int_equal(native(&world, addr + 512, 512, &found), VRAM_ERR_HOST_MEMORY);
-    record_fail_at(0);
-    assert_int_equal(fake->live(), before + 1);
-    give_memory(&world.device, addr, GRANULE);
-    end(&world);
-}
-
 /* Of blocks that lie in each other's place, the sweep keeps the newer, wherever it begins. */
-static void a_block_behind_which_others_were_made_goes(void **state) {
+TEST(a_block_behind_which_others_were_made_goes) {
     struct world world;
-    (void)state;
     begin(&world, "buffer");
     vram_addr addr = take_memory(&world.device, 16 * GRANULE);
     (void)handle_of(&world, addr, 64 * VR_KIB);
@@ -75,9 +46,8 @@ static void a_block_behind_which_others_were_made_goes(void **state) {
 }
 
 /* Without memory for a sweep the sub-buffers stay. */
-static void a_sweep_may_be_left_out(void **state) {
+TEST(a_sweep_may_be_left_out) {
     struct world world;
-    (void)state;
     begin(&world, "buffer");
     vram_addr addr = take_memory(&world.device, 16 * GRANULE);
     void *large = handle_of(&world, addr, 64 * VR_KIB);
@@ -95,7 +65,7 @@ static void a_sweep_may_be_left_out(void **state) {
 
 /* ------------------------------------------------------------------ starting */
 
-static void names_of_extensions_are_whole_words(void **state) {
+TEST(names_of_extensions_are_whole_words) {
     static const struct {
         const char *text;
         bool known;
@@ -103,7 +73,6 @@ static void names_of_extensions_are_whole_words(void **state) {
                  {"cl_khr_priority_hints", true},
                  {"cl_khr_icd cl_khr_priority_hints", true},
                  {"cl_khr_priority_hints2 cl_khr_priority_hints cl_khr_icd", true}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct world world;
         fake->settings->extensions = cases[i].text;
@@ -113,65 +82,10 @@ static void names_of_extensions_are_whole_words(void **state) {
     }
 }
 
-static void describe(struct vram_device_info *info, uint64_t nth, int code) {
-    struct vr_backend backend;
-    *info = (struct vram_device_info){.size = sizeof *info};
-    assert_int_equal(start_at(FAKE_OPENCL_PATH, &backend), VRAM_OK);
-    plan->refuse("clGetDeviceInfo", nth, code, false);
-    assert_int_equal(backend.ops->describe(&backend, 0, info), VRAM_OK);
-    assert_int_equal(plan->struck(), 1);
-    plan->refuse(NULL, 0, 0, false);
-    backend.ops->stop(&backend);
-}
-
-/* What a driver does not tell, or tells in a size that cannot be, is unknown. */
-static void what_is_not_told_is_unknown(void **state) {
-    enum { MEMORY = 2, MINOR = 7, BEYOND = 8 }; /* calls of describe */
-    struct vram_device_info info;
-    struct world world;
-    (void)state;
-    fake->settings->nvidia = 1;
-    describe(&info, MEMORY, VR_CL_SUCCESS); /* a success without a value */
-    assert_false(info.memory_bytes.known);
-    assert_string_equal(info.architecture, "sm_90");
-    describe(&info, MINOR, VR_CL_INVALID_VALUE);
-    assert_true(info.memory_bytes.known);
-    assert_string_equal(info.architecture, "");
-    fake->settings->memory_mib = fake->settings->largest_mib = fake->settings->align_bits = 0;
-    begin(&world, "buffer");
-    assert_false(world.device.info.memory_bytes.known);
-    assert_false(world.device.info.alloc_max.known);
-    assert_int_equal(opencl_of(&world)->physicals[0].subbuffer_align, 4096);
-    end(&world);
-}
-
-static void platforms_without_number_are_none(void **state) {
-    struct vr_backend backend = {.ops = &vr_opencl_backend};
-    (void)state;
-    assert_int_equal(vram_option_set("opencl_library", FAKE_OPENCL_PATH), VRAM_OK);
-    plan->refuse("clGetPlatformIDs", 1, VR_CL_SUCCESS, false);
-    assert_int_equal(backend.ops->start(&backend, NULL), VRAM_ERR_NO_DEVICE);
-    assert_int_equal(vram_error_get()->native_code, VR_CL_PLATFORM_NOT_FOUND_KHR);
-    plan->refuse(NULL, 0, 0, false);
-    fake->settings->platforms = 2; /* the second finds no memory */
-    for (uint64_t nth = 1;; nth++) {
-        vr_mem_fail_at(nth, false);
-        vram_status status = backend.ops->start(&backend, NULL);
-        vr_mem_fail_at(0, false);
-        if (status == VRAM_OK) {
-            assert_true(nth > 4);
-            backend.ops->stop(&backend);
-            return;
-        }
-        assert_int_equal(status, VRAM_ERR_HOST_MEMORY);
-    }
-}
-
-static void adopted_devices_are_of_their_context(void **state) {
+TEST(adopted_devices_are_of_their_context) {
     struct vr_backend backend = {.ops = &vr_opencl_backend};
     struct world world;
     vr_cl_int code = -1;
-    (void)state;
     fake->settings->devices = 2;
     begin(&world, "svm");
     const struct vr_opencl *opencl = opencl_of(&world);
@@ -228,12 +142,11 @@ static vram_status store(struct vr_queue *queue, void *kernel, const void *place
     return queue->device->kernel->launch(queue, kernel, &launch);
 }
 
-static void arguments_are_looked_at(void **state) {
+TEST(arguments_are_looked_at) {
     struct world world, elsewhere;
     struct vr_queue queue;
     struct vr_native found;
     void *kernel;
-    (void)state;
     begin(&elsewhere, "buffer");
     vram_addr foreign = take_memory(&elsewhere.device, GRANULE);
     begin(&world, "svm");
@@ -265,11 +178,10 @@ static void arguments_are_looked_at(void **state) {
     end(&elsewhere);
 }
 
-static void drivers_that_say_little_of_kernels(void **state) {
+TEST(drivers_that_say_little_of_kernels) {
     struct world world;
     struct vr_queue queue;
     void *kernel = NULL;
-    (void)state;
     begin(&world, "svm");
     make_queue(&world.device, &queue);
     plan->refuse("clGetProgramBuildInfo", 1, VR_CL_SUCCESS, false); /* nothing to tell */
@@ -296,11 +208,10 @@ static void release(const struct world *world, struct vr_cl_queue *queue) {
 }
 
 /* Without its barrier nothing is submitted to a queue that is not in order. */
-static void kernels_and_hints_need_their_barrier(void **state) {
+TEST(kernels_and_hints_need_their_barrier) {
     struct world world;
     struct vr_queue own, queue;
     void *kernel;
-    (void)state;
     begin(&world, "svm");
     make_queue(&world.device, &own);
     struct vr_cl_queue *unordered = fake->queue_new(own.native, true, false);
@@ -332,11 +243,10 @@ static void let_go_soon(void *unused) {
     fake->hold(false);
 }
 
-static void queues_of_the_program_are_its_own(void **state) {
+TEST(queues_of_the_program_are_its_own) {
     struct world world;
     struct vr_queue own = {.device = &world.device}, queue;
     struct vr_thread thread;
-    (void)state;
     begin(&world, "svm");
     assert_int_equal(world.device.queue_ops->create(&own, NULL), VRAM_OK);
     struct vr_cl_queue *native_queue = fake->queue_new(own.native, false, false);
@@ -364,10 +274,9 @@ static void queues_of_the_program_are_its_own(void **state) {
 }
 
 /* A driver that never waits is asked four times, and the queue ends all the same. */
-static void a_queue_ends_whatever_is_refused(void **state) {
+TEST(a_queue_ends_whatever_is_refused) {
     struct world world;
     struct vr_queue queue;
-    (void)state;
     begin(&world, "svm");
     make_queue(&world.device, &queue);
     settle(&queue);
@@ -389,95 +298,12 @@ static vram_status poll_ready(struct vr_queue *queue) {
     return status;
 }
 
-static void polls_fail_with_their_calls(void **state) {
-    static const struct {
-        const char *call;
-        int code;
-        vram_status status;
-    } cases[] = {{"clEnqueueMarkerWithWaitList", VR_CL_OUT_OF_HOST_MEMORY, VRAM_ERR_HOST_MEMORY},
-                 {"clEnqueueMarkerWithWaitList", VR_CL_SUCCESS, VRAM_ERR_CORRUPT},
-                 {"clFlush", VR_CL_OUT_OF_HOST_MEMORY, VRAM_ERR_HOST_MEMORY}};
-    struct world world;
-    struct vr_queue queue;
-    (void)state;
-    begin(&world, "svm");
-    make_queue(&world.device, &queue);
-    assert_int_equal(poll_ready(&queue), VRAM_OK);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        plan->refuse(cases[i].call, 1, cases[i].code, false);
-        assert_int_equal(poll_ready(&queue), cases[i].status);
-        plan->refuse(NULL, 0, 0, false);
-    }
-    record_fail_at(1);
-    assert_int_equal(poll_ready(&queue), VRAM_ERR_HOST_MEMORY);
-    record_fail_at(0);
-    assert_int_equal(poll_ready(&queue), VRAM_OK);
-    end_queue(&queue);
-    end(&world);
-}
-
-/* A queue that has failed says so without a question, and one that is lost is not asked. */
-static void lost_queues_are_not_asked(void **state) {
-    struct world world;
-    struct vr_queue failed, asked;
-    (void)state;
-    begin(&world, "buffer");
-    make_queue(&world.device, &failed);
-    make_queue(&world.device, &asked);
-    vram_addr addr = take_memory(&world.device, GRANULE);
-    fake->hold(true);
-    assert_int_equal(world.device.queue_ops->upload(&asked, addr, "libvram", 8), VRAM_OK);
-    assert_int_equal(world.device.queue_ops->poll(&asked), VRAM_ERR_NOT_READY);
-    uint64_t point = vr_load(failed.word, VR_ACQUIRE) + 1;
-    assert_int_equal(world.device.queue_ops->signal(&failed, point), VRAM_OK);
-    fake->crash(VR_CL_OUT_OF_RESOURCES);
-    fake->hold(false);
-    assert_int_equal(poll_ready(&failed), VRAM_ERR_DEVICE_LOST);
-    fake->settle();
-    plan->refuse(NULL, 0, 0, false);
-    assert_int_equal(world.device.queue_ops->poll(&failed), VRAM_ERR_DEVICE_LOST);
-    vr_store(&world.device.lost, true, VR_RELEASE);
-    end_queue(&failed);
-    end_queue(&asked);
-    assert_int_equal(plan->calls("any"), 0);
-    give_memory(&world.device, addr, GRANULE);
-    end(&world);
-}
-
 /* -------------------------------------------------------------------- memory */
 
-static void records_run_out(void **state) {
-    struct world world;
-    struct vr_device other;
-    struct vr_queue first, second;
-    vram_addr addr = 7;
-    (void)state;
-    begin(&world, "buffer");
-    open_device(&world.backend, 0, &other);
-    make_queue(&world.device, &first);
-    make_queue(&other, &second);
-    record_fail_at(1);
-    assert_int_equal(world.device.ops->alloc(&world.device, GRANULE, &addr), VRAM_ERR_HOST_MEMORY);
-    assert_int_equal(addr, 7);
-    record_fail_at(0);
-    uint64_t point = vr_load(first.word, VR_ACQUIRE) + 1;
-    fake->hold(true);
-    assert_int_equal(world.device.queue_ops->signal(&first, point), VRAM_OK);
-    record_fail_at(1); /* of a wait in another context */
-    assert_int_equal(world.device.queue_ops->after(&second, &first, point), VRAM_ERR_HOST_MEMORY);
-    record_fail_at(0);
-    fake->hold(false);
-    end_queue(&second);
-    end_queue(&first);
-    other.ops->close(&other);
-    end(&world);
-}
-
-static void objects_are_looked_at(void **state) {
+TEST(objects_are_looked_at) {
     struct world world;
     vram_addr addr = 7;
     vr_cl_int code = -1;
-    (void)state;
     begin(&world, "buffer");
     const struct vr_opencl_device *opencl = world.device.impl;
     const struct vr_object_ops *ops = world.device.objects;
@@ -503,10 +329,9 @@ static void objects_are_looked_at(void **state) {
     end(&world);
 }
 
-static void managed_memory_is_the_device_s(void **state) {
+TEST(managed_memory_is_the_device_s) {
     struct world world;
     vram_addr addr = 7;
-    (void)state;
     fake->settings->memory_mib = 1;
     begin(&world, "svm");
     assert_int_equal(world.device.managed->alloc(&world.device, 2 * VR_MIB, &addr),
@@ -516,11 +341,10 @@ static void managed_memory_is_the_device_s(void **state) {
 }
 
 /* Rows of a buffer of another context are rows of no buffer. */
-static void rows_of_another_context_are_refused(void **state) {
+TEST(rows_of_another_context_are_refused) {
     struct world world, elsewhere;
     struct vr_queue queue;
     char host[64] = "";
-    (void)state;
     begin(&elsewhere, "buffer");
     begin(&world, "buffer");
     make_queue(&world.device, &queue);
@@ -540,31 +364,36 @@ static void rows_of_another_context_are_refused(void **state) {
 }
 
 /* What a lost device held stays with the driver: the next test begins with a clean count. */
-static int teardown_lost(void **state) {
-    (void)teardown(state);
+static int teardown_lost(void) {
+    (void)teardown();
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(the_first_sub_buffer_needs_pages), /* must be the first */
-        HERE(a_block_behind_which_others_were_made_goes),
-        HERE(a_sweep_may_be_left_out),
-        HERE(names_of_extensions_are_whole_words),
-        HERE(what_is_not_told_is_unknown),
-        HERE(platforms_without_number_are_none),
-        HERE(adopted_devices_are_of_their_context),
-        HERE(arguments_are_looked_at),
-        HERE(drivers_that_say_little_of_kernels),
-        HERE(kernels_and_hints_need_their_barrier),
-        HERE(queues_of_the_program_are_its_own),
-        HERE(a_queue_ends_whatever_is_refused),
-        HERE(polls_fail_with_their_calls),
-        HERE(records_run_out),
-        HERE(objects_are_looked_at),
-        HERE(managed_memory_is_the_device_s),
-        HERE(rows_of_another_context_are_refused),
-        cmocka_unit_test_setup_teardown(lost_queues_are_not_asked, setup, teardown_lost),
-    };
-    return cmocka_run_group_tests_name("opencl_answers", tests, NULL, NULL);
+EACH_TEST(setup, teardown)
+
+/* A queue that has failed says so without a question, and one that is lost is not asked. */
+TEST_IN(setup, teardown_lost, lost_queues_are_not_asked) {
+    struct world world;
+    struct vr_queue failed, asked;
+    begin(&world, "buffer");
+    make_queue(&world.device, &failed);
+    make_queue(&world.device, &asked);
+    vram_addr addr = take_memory(&world.device, GRANULE);
+    fake->hold(true);
+    assert_int_equal(world.device.queue_ops->upload(&asked, addr, "libvram", 8), VRAM_OK);
+    assert_int_equal(world.device.queue_ops->poll(&asked), VRAM_ERR_NOT_READY);
+    uint64_t point = vr_load(failed.word, VR_ACQUIRE) + 1;
+    assert_int_equal(world.device.queue_ops->signal(&failed, point), VRAM_OK);
+    fake->crash(VR_CL_OUT_OF_RESOURCES);
+    fake->hold(false);
+    assert_int_equal(poll_ready(&failed), VRAM_ERR_DEVICE_LOST);
+    fake->settle();
+    plan->refuse(NULL, 0, 0, false);
+    assert_int_equal(world.device.queue_ops->poll(&failed), VRAM_ERR_DEVICE_LOST);
+    vr_store(&world.device.lost, true, VR_RELEASE);
+    end_queue(&failed);
+    end_queue(&asked);
+    assert_int_equal(plan->calls("any"), 0);
+    give_memory(&world.device, addr, GRANULE);
+    end(&world);
 }

@@ -38,32 +38,7 @@ static uint64_t stored(struct vr_queue *queue, vram_addr addr) {
     return value;
 }
 
-static void pointers_reach_the_kernel(void **state) {
-    (void)state;
-    for (int usm = 0; usm < 2; usm++) {
-        for (int info = 0; info < 2; info++) {
-            struct world world;
-            struct vr_queue queue;
-            void *kernel;
-            fake->settings->usm = usm;
-            fake->settings->arg_info = info;
-            begin(&world, usm ? "usm" : "svm");
-            make_queue(&world.device, &queue);
-            assert_int_equal(load(&world.device, TEXT, "store", &kernel), VRAM_OK);
-            vram_addr addr = take_memory(&world.device, GRANULE), inside = addr + 128;
-            assert_int_equal(store(&queue, kernel, &inside, 8, 1), VRAM_OK);
-            assert_int_equal(stored(&queue, inside), 0x1234567890ABCDEF);
-            world.device.kernel->unload(&world.device, kernel);
-            give_memory(&world.device, addr, GRANULE);
-            end_queue(&queue);
-            end(&world);
-            fake->reset();
-        }
-    }
-}
-
-static void buffers_reach_the_kernel(void **state) {
-    (void)state;
+TEST(buffers_reach_the_kernel) {
     for (int info = 0; info < 2; info++) {
         struct world world;
         struct vr_queue queue;
@@ -102,12 +77,11 @@ static void buffers_reach_the_kernel(void **state) {
     }
 }
 
-static void local_memory_is_a_size(void **state) {
+TEST(local_memory_is_a_size) {
     struct world world;
     struct vr_queue queue;
     void *kernel;
     uint32_t count = 1, unused = 0;
-    (void)state;
     begin(&world, "svm");
     make_queue(&world.device, &queue);
     assert_int_equal(load(&world.device, TEXT, "scratch", &kernel), VRAM_OK);
@@ -130,12 +104,11 @@ static void local_memory_is_a_size(void **state) {
     end(&world);
 }
 
-static void what_the_compiler_says_is_in_the_record(void **state) {
+TEST(what_the_compiler_says_is_in_the_record) {
     struct world world;
     void *canary = &world, *kernel = canary;
     struct vram_kernel_source foreign = {
         .size = sizeof foreign, .format = VRAM_KERNEL_PTX, .code = TEXT, .entry = "store"};
-    (void)state;
     begin(&world, "svm");
     assert_int_equal(load(&world.device, "#error", "store", &kernel), VRAM_ERR_INVALID);
     assert_opencl_error(VRAM_ERR_INVALID, "clBuildProgram", VR_CL_BUILD_PROGRAM_FAILURE);
@@ -148,12 +121,4 @@ static void what_the_compiler_says_is_in_the_record(void **state) {
     end(&world);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(pointers_reach_the_kernel),
-        HERE(buffers_reach_the_kernel),
-        HERE(local_memory_is_a_size),
-        HERE(what_the_compiler_says_is_in_the_record),
-    };
-    return cmocka_run_group_tests_name("opencl_kernel", tests, NULL, NULL);
-}
+EACH_TEST(setup, teardown)

@@ -12,9 +12,8 @@ static struct vr_native native_of(struct vr_device *device, vram_addr addr, uint
 
 /* ---------------------------------------------------------------- sub-buffers */
 
-static void a_block_has_a_sub_buffer_of_its_own(void **state) {
+TEST(a_block_has_a_sub_buffer_of_its_own) {
     struct world world;
-    (void)state;
     begin(&world, "buffer");
     vram_addr addr = take_memory(&world.device, 4 * GRANULE);
     uint64_t before = fake->live();
@@ -44,10 +43,9 @@ static void a_block_has_a_sub_buffer_of_its_own(void **state) {
     end(&world);
 }
 
-static void blocks_that_lie_badly_are_refused(void **state) {
+TEST(blocks_that_lie_badly_are_refused) {
     struct world world;
     struct vr_native native = {.bytes = 7};
-    (void)state;
     begin(&world, "buffer");
     vram_addr addr = take_memory(&world.device, GRANULE);
     assert_int_equal(world.device.handles->native(&world.device, addr + 256, 512, &native),
@@ -64,11 +62,10 @@ static void blocks_that_lie_badly_are_refused(void **state) {
 }
 
 /* Blocks of all sizes come and go: what is there of sub-buffers stays near what is alive. */
-static void old_sub_buffers_go(void **state) {
+TEST(old_sub_buffers_go) {
     enum { ROUNDS = 200, BYTES = 1 << 20 };
     struct world world;
     uint64_t most = 0;
-    (void)state;
     begin(&world, "buffer");
     vram_addr addr = take_memory(&world.device, BYTES);
     uint64_t before = fake->live();
@@ -94,9 +91,8 @@ static void old_sub_buffers_go(void **state) {
 }
 
 /* A block that is there again after others lay in its place is found, and stays. */
-static void a_block_that_comes_back_is_kept(void **state) {
+TEST(a_block_that_comes_back_is_kept) {
     struct world world;
-    (void)state;
     begin(&world, "buffer");
     vram_addr addr = take_memory(&world.device, 16 * GRANULE);
     void *large = native_of(&world.device, addr, 64 * VR_KIB).handle;
@@ -130,10 +126,9 @@ static void ask_often(void *argument) {
     }
 }
 
-static void threads_get_the_same_sub_buffer(void **state) {
+TEST(threads_get_the_same_sub_buffer) {
     struct world world;
     struct vr_thread threads[3];
-    (void)state;
     begin(&world, "buffer");
     vram_addr addr = take_memory(&world.device, 4 * GRANULE);
     uint64_t before = fake->live();
@@ -153,9 +148,8 @@ static void threads_get_the_same_sub_buffer(void **state) {
 /* ------------------------------------------------------------ want of memory */
 
 /* The driver says yes and has nothing: the allocation fails, not what comes after it. */
-static void lazy_buffers_fail_when_they_are_allocated(void **state) {
+TEST(lazy_buffers_fail_when_they_are_allocated) {
     static const char *const memories[] = {"buffer", "svm", "usm"};
-    (void)state;
     for (int i = 0; i < 3; i++) {
         struct world world;
         vram_addr addr = 7, addrs[4];
@@ -184,10 +178,9 @@ static void lazy_buffers_fail_when_they_are_allocated(void **state) {
 }
 
 /* What the device has is all that is given, whatever the driver would promise. */
-static void the_device_says_no_when_it_is_full(void **state) {
+TEST(the_device_says_no_when_it_is_full) {
     struct world world;
     vram_addr addr = 7;
-    (void)state;
     fake->settings->memory_mib = 2;
     begin(&world, "svm");
     vram_addr all = take_memory(&world.device, 2 * VR_MIB - 2 * GRANULE);
@@ -202,10 +195,9 @@ static void the_device_says_no_when_it_is_full(void **state) {
 
 /* ----------------------------------------------------------- other memory */
 
-static void pinned_memory_is_mapped_and_aligned(void **state) {
+TEST(pinned_memory_is_mapped_and_aligned) {
     struct world world;
     vram_addr addrs[3];
-    (void)state;
     begin(&world, "buffer");
     for (int i = 0; i < 3; i++) {
         assert_int_equal(world.device.pinned->alloc(&world.device, 8192, &addrs[i]), VRAM_OK);
@@ -219,52 +211,11 @@ static void pinned_memory_is_mapped_and_aligned(void **state) {
     end(&world);
 }
 
-/* Through every pair of kinds, in each way of having memory. */
-static void copies_go_between_all_kinds(void **state) {
-    static const char *const memories[] = {"buffer", "svm", "usm"};
-    (void)state;
-    for (int i = 0; i < 3; i++) {
-        struct world world;
-        struct vr_queue queue;
-        vram_addr managed, other;
-        char text[8] = "", filled[8] = "";
-        fake->settings->usm = i == 2;
-        fake->settings->aligned = i == 1;
-        begin(&world, memories[i]);
-        make_queue(&world.device, &queue);
-        vram_addr plain = take_memory(&world.device, GRANULE);
-        assert_int_equal(world.device.managed->alloc(&world.device, 4096, &managed), VRAM_OK);
-        assert_int_equal(world.device.managed->alloc(&world.device, 4096, &other), VRAM_OK);
-        memcpy((void *)(uintptr_t)managed, "libvram", 8);
-        const struct vr_queue_ops *ops = world.device.queue_ops;
-        assert_int_equal(world.device.managed->prefetch(&queue, managed, 4096, 0), VRAM_OK);
-        assert_int_equal(ops->copy(&queue, plain + 9, managed, 8), VRAM_OK);
-        assert_int_equal(ops->copy(&queue, plain + 100, plain + 9, 8), VRAM_OK);
-        assert_int_equal(ops->copy(&queue, other, plain + 100, 8), VRAM_OK);
-        assert_int_equal(ops->copy(&queue, managed + 8, other, 8), VRAM_OK);
-        assert_int_equal(ops->download(&queue, text, managed + 8, 8), VRAM_OK);
-        assert_int_equal(ops->fill(&queue, managed, 0x61626364, 4, 8), VRAM_OK);
-        assert_int_equal(ops->fill(&queue, plain, 0x6566, 2, 8), VRAM_OK);
-        assert_int_equal(ops->download(&queue, filled, plain, 8), VRAM_OK);
-        settle(&queue);
-        assert_string_equal(text, "libvram");
-        assert_memory_equal((void *)(uintptr_t)managed, "dcbadcba", 8);
-        assert_memory_equal(filled, "fefefefe", 8);
-        assert_int_equal(world.device.managed->free(&world.device, managed, 4096), VRAM_OK);
-        assert_int_equal(world.device.managed->free(&world.device, other, 4096), VRAM_OK);
-        give_memory(&world.device, plain, GRANULE);
-        end_queue(&queue);
-        end(&world);
-        fake->reset();
-    }
-}
-
 /* Memory of a program's provider may be anything: what is no buffer here is refused. */
-static void foreign_addresses_are_refused(void **state) {
+TEST(foreign_addresses_are_refused) {
     struct world world, elsewhere;
     struct vr_queue queue;
     char text[8] = "";
-    (void)state;
     fake->settings->svm = 0;
     begin(&elsewhere, "buffer");
     begin(&world, "buffer");
@@ -288,18 +239,4 @@ static void foreign_addresses_are_refused(void **state) {
     elsewhere.backend.ops->stop(&elsewhere.backend);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(a_block_has_a_sub_buffer_of_its_own),
-        HERE(blocks_that_lie_badly_are_refused),
-        HERE(old_sub_buffers_go),
-        HERE(a_block_that_comes_back_is_kept),
-        HERE(threads_get_the_same_sub_buffer),
-        HERE(lazy_buffers_fail_when_they_are_allocated),
-        HERE(the_device_says_no_when_it_is_full),
-        HERE(pinned_memory_is_mapped_and_aligned),
-        HERE(copies_go_between_all_kinds),
-        HERE(foreign_addresses_are_refused),
-    };
-    return cmocka_run_group_tests_name("opencl_memory", tests, NULL, NULL);
-}
+EACH_TEST(setup, teardown)

@@ -14,33 +14,11 @@ static vram_status poll(struct vr_queue *queue) {
 
 /* ------------------------------------------------------------------- points */
 
-static void the_word_rises_when_work_is_done(void **state) {
-    struct world world;
-    struct vr_queue queue;
-    (void)state;
-    begin(&world, "svm");
-    make_queue(&world.device, &queue);
-    vram_addr addr = take_memory(&world.device, GRANULE);
-    uint64_t start = vr_load(queue.word, VR_ACQUIRE);
-    fake->hold(true);
-    assert_int_equal(upload(&queue, addr, "libvram", 8), VRAM_OK);
-    assert_int_equal(world.device.queue_ops->signal(&queue, start + 1), VRAM_OK);
-    assert_int_equal(poll(&queue), VRAM_ERR_NOT_READY);
-    assert_int_equal(vr_load(queue.word, VR_ACQUIRE), start);
-    fake->hold(false);
-    assert_true(passes(&queue, start + 1));
-    assert_int_equal(poll(&queue), VRAM_OK);
-    give_memory(&world.device, addr, GRANULE);
-    end_queue(&queue);
-    end(&world);
-}
-
 /* Callbacks that come late, and in the other order, neither hold a wait up nor set the word
    back. */
-static void late_callbacks_do_no_harm(void **state) {
+TEST(late_callbacks_do_no_harm) {
     struct world world;
     struct vr_queue queue;
-    (void)state;
     begin(&world, "svm");
     make_queue(&world.device, &queue);
     uint64_t start = vr_load(queue.word, VR_ACQUIRE);
@@ -58,10 +36,9 @@ static void late_callbacks_do_no_harm(void **state) {
 }
 
 /* A later queue goes on where an earlier one stopped, and a callback of that one is not its own. */
-static void a_word_serves_one_queue_at_a_time(void **state) {
+TEST(a_word_serves_one_queue_at_a_time) {
     struct world world;
     struct vr_queue first, second;
-    (void)state;
     begin(&world, "svm");
     make_queue(&world.device, &first);
     fake->settings->late_callbacks = 1;
@@ -78,10 +55,9 @@ static void a_word_serves_one_queue_at_a_time(void **state) {
     end(&world);
 }
 
-static void an_idle_queue_says_so(void **state) {
+TEST(an_idle_queue_says_so) {
     struct world world;
     struct vr_queue queue;
-    (void)state;
     begin(&world, "buffer");
     make_queue(&world.device, &queue);
     vram_addr addr = take_memory(&world.device, GRANULE);
@@ -109,8 +85,7 @@ static void an_idle_queue_says_so(void **state) {
 /* -------------------------------------------------------------------- waits */
 
 /* Two queues of one context, and of two, where events are no good. */
-static void a_queue_waits_for_another(void **state) {
-    (void)state;
+TEST(a_queue_waits_for_another) {
     for (int apart = 0; apart < 2; apart++) {
         struct world world;
         struct vr_device other;
@@ -151,8 +126,7 @@ static void release(struct vr_cl_queue *queue) {
 }
 
 /* The fake runs such a queue last come first served: only barriers keep the order. */
-static void adopted_queues_are_in_order(void **state) {
-    (void)state;
+TEST(adopted_queues_are_in_order) {
     for (int unordered = 0; unordered < 2; unordered++) {
         struct world world;
         struct vr_queue own, queue;
@@ -191,10 +165,9 @@ static void adopted_queues_are_in_order(void **state) {
     }
 }
 
-static void queues_of_other_contexts_are_refused(void **state) {
+TEST(queues_of_other_contexts_are_refused) {
     struct world world;
     struct vr_queue own, queue;
-    (void)state;
     begin(&world, "svm");
     make_queue(&world.device, &own);
     struct vr_cl_queue *native = fake->queue_new(own.native, false, true);
@@ -206,8 +179,7 @@ static void queues_of_other_contexts_are_refused(void **state) {
     end(&world);
 }
 
-static void priorities_are_asked_for_where_there_are_any(void **state) {
-    (void)state;
+TEST(priorities_are_asked_for_where_there_are_any) {
     for (int known = 0; known < 2; known++) {
         struct world world;
         struct vr_queue queue = {.device = &world.device};
@@ -224,13 +196,59 @@ static void priorities_are_asked_for_where_there_are_any(void **state) {
 
 /* --------------------------------------------------------------- lost devices */
 
+TEST(an_invalid_queue_of_our_own_is_a_lost_device) {
+    struct world world;
+    struct vr_queue queue;
+    begin(&world, "svm");
+    make_queue(&world.device, &queue);
+    vram_addr addr = take_memory(&world.device, GRANULE);
+    plan->refuse("clEnqueueSVMMemcpy", 1, VR_CL_INVALID_COMMAND_QUEUE, false);
+    assert_int_equal(upload(&queue, addr, "libvram", 8), VRAM_ERR_DEVICE_LOST);
+    assert_opencl_error(VRAM_ERR_DEVICE_LOST, "clEnqueueSVMMemcpy", VR_CL_INVALID_COMMAND_QUEUE);
+    give_memory(&world.device, addr, GRANULE);
+    end_queue(&queue);
+    end(&world);
+}
+
+static void let_go_soon(void *unused) {
+    (void)unused;
+    vr_os_sleep(20000000);
+    fake->hold(false);
+}
+
+/* What comes behind a queue's end gives memory back that its work writes to. */
+TEST(a_queue_ends_behind_its_work) {
+    struct world world;
+    struct vr_queue queue;
+    struct vr_thread thread;
+    begin(&world, "svm");
+    make_queue(&world.device, &queue);
+    vram_addr addr = take_memory(&world.device, GRANULE);
+    fake->hold(true);
+    assert_int_equal(upload(&queue, addr, "libvram", 8), VRAM_OK);
+    plan->refuse("clFinish", 1, VR_CL_OUT_OF_RESOURCES, false);
+    assert_int_equal(vr_os_thread_start(&thread, "let_go", let_go_soon, NULL), VRAM_OK);
+    end_queue(&queue);
+    assert_memory_equal((const void *)(uintptr_t)addr, "libvram", 8);
+    vr_os_thread_join(&thread);
+    give_memory(&world.device, addr, GRANULE);
+    end(&world);
+}
+
+/* What a lost device held stays with the driver: the next test begins with a clean count. */
+static int teardown_lost(void) {
+    (void)teardown();
+    return 0;
+}
+
+EACH_TEST(setup, teardown)
+
 /* Work that ends abnormally leaves the word alone; the device is lost, and who waits elsewhere goes
    on. */
-static void failed_work_loses_the_device(void **state) {
+TEST_IN(setup, teardown_lost, failed_work_loses_the_device) {
     struct world world;
     struct vr_device other;
     struct vr_queue queue, waiter;
-    (void)state;
     begin(&world, "buffer");
     open_device(&world.backend, 0, &other);
     make_queue(&world.device, &queue);
@@ -265,11 +283,10 @@ static void failed_work_loses_the_device(void **state) {
 }
 
 /* A device that is given up before its work came to an end lets go of those who wait for it too. */
-static void a_lost_queue_lets_go(void **state) {
+TEST_IN(setup, teardown_lost, a_lost_queue_lets_go) {
     struct world world;
     struct vr_device other;
     struct vr_queue queue, waiter;
-    (void)state;
     begin(&world, "svm");
     open_device(&world.backend, 0, &other);
     make_queue(&world.device, &queue);
@@ -288,71 +305,4 @@ static void a_lost_queue_lets_go(void **state) {
     other.ops->close(&other);
     end(&world);
     fake->call_back();
-}
-
-static void an_invalid_queue_of_our_own_is_a_lost_device(void **state) {
-    struct world world;
-    struct vr_queue queue;
-    (void)state;
-    begin(&world, "svm");
-    make_queue(&world.device, &queue);
-    vram_addr addr = take_memory(&world.device, GRANULE);
-    plan->refuse("clEnqueueSVMMemcpy", 1, VR_CL_INVALID_COMMAND_QUEUE, false);
-    assert_int_equal(upload(&queue, addr, "libvram", 8), VRAM_ERR_DEVICE_LOST);
-    assert_opencl_error(VRAM_ERR_DEVICE_LOST, "clEnqueueSVMMemcpy", VR_CL_INVALID_COMMAND_QUEUE);
-    give_memory(&world.device, addr, GRANULE);
-    end_queue(&queue);
-    end(&world);
-}
-
-static void let_go_soon(void *unused) {
-    (void)unused;
-    vr_os_sleep(20000000);
-    fake->hold(false);
-}
-
-/* What comes behind a queue's end gives memory back that its work writes to. */
-static void a_queue_ends_behind_its_work(void **state) {
-    struct world world;
-    struct vr_queue queue;
-    struct vr_thread thread;
-    (void)state;
-    begin(&world, "svm");
-    make_queue(&world.device, &queue);
-    vram_addr addr = take_memory(&world.device, GRANULE);
-    fake->hold(true);
-    assert_int_equal(upload(&queue, addr, "libvram", 8), VRAM_OK);
-    plan->refuse("clFinish", 1, VR_CL_OUT_OF_RESOURCES, false);
-    assert_int_equal(vr_os_thread_start(&thread, "let_go", let_go_soon, NULL), VRAM_OK);
-    end_queue(&queue);
-    assert_memory_equal((const void *)(uintptr_t)addr, "libvram", 8);
-    vr_os_thread_join(&thread);
-    give_memory(&world.device, addr, GRANULE);
-    end(&world);
-}
-
-/* What a lost device held stays with the driver: the next test begins with a clean count. */
-static int teardown_lost(void **state) {
-    (void)teardown(state);
-    return 0;
-}
-
-#define LOST(test) cmocka_unit_test_setup_teardown(test, setup, teardown_lost)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(the_word_rises_when_work_is_done),
-        HERE(late_callbacks_do_no_harm),
-        HERE(a_word_serves_one_queue_at_a_time),
-        HERE(an_idle_queue_says_so),
-        HERE(a_queue_waits_for_another),
-        HERE(adopted_queues_are_in_order),
-        HERE(queues_of_other_contexts_are_refused),
-        HERE(priorities_are_asked_for_where_there_are_any),
-        HERE(an_invalid_queue_of_our_own_is_a_lost_device),
-        HERE(a_queue_ends_behind_its_work),
-        LOST(failed_work_loses_the_device),
-        LOST(a_lost_queue_lets_go),
-    };
-    return cmocka_run_group_tests_name("opencl_queue", tests, NULL, NULL);
 }

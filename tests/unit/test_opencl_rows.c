@@ -124,8 +124,7 @@ static const uint64_t pitches[][2] = {{WIDE, NARROW}, {NARROW, WIDE}, {ROW, WIDE
 
 enum { PITCHES = sizeof pitches / sizeof pitches[0] };
 
-static void all_rows_of_buffers_are_one_command(void **state) {
-    (void)state;
+TEST(all_rows_of_buffers_are_one_command) {
     struct stage *stage = stage_open("buffer");
     for (int way = UP; way < WAYS; way++) {
         for (int i = 0; i < PITCHES; i++) {
@@ -145,9 +144,8 @@ static void all_rows_of_buffers_are_one_command(void **state) {
     stage_close(stage);
 }
 
-static void rows_of_pointers_go_one_by_one(void **state) {
+TEST(rows_of_pointers_go_one_by_one) {
     static const char *const ways[] = {"svm", "usm"};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct stage *stage = stage_open(ways[i]);
         for (int way = UP; way < WAYS; way++) {
@@ -162,8 +160,7 @@ static void rows_of_pointers_go_one_by_one(void **state) {
 }
 
 /* Rows between each other's: the driver calls it an overlap, and the rows are none. */
-static void rows_between_rows_go_one_by_one(void **state) {
-    (void)state;
+TEST(rows_between_rows_go_one_by_one) {
     struct stage *stage = stage_open("buffer");
     vram_copy_2d copy = {{.to = stage->addr + 400, .from = stage->addr}, ROW, ROWS, WIDE, WIDE};
     put(stage, stage->addr, stage->from);
@@ -180,96 +177,10 @@ static void rows_between_rows_go_one_by_one(void **state) {
     stage_close(stage);
 }
 
-/* What the driver says of the command becomes the caller's failure, or the rows go one by one. */
-static void every_code_is_told_or_gone_around(void **state) {
-    static const int codes[] = {
-#define CODE(NAME, value) value,
-        VR_CL_CODES(CODE)
-#undef CODE
-            12345,
-        INT_MIN,
-    };
-    unsigned told = 0, around = 0;
-    (void)state;
-    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
-        vram_status expected = vr_opencl_status(codes[i]);
-        bool gone_around = codes[i] == VR_CL_INVALID_VALUE || codes[i] == VR_CL_MEM_COPY_OVERLAP ||
-                           expected == VRAM_ERR_UNSUPPORTED;
-        if (codes[i] == VR_CL_SUCCESS) {
-            continue;
-        }
-        if (codes[i] == VR_CL_INVALID_COMMAND_QUEUE) {
-            expected = VRAM_ERR_DEVICE_LOST; /* of a queue of our own */
-        }
-        for (int way = UP; way < TWIN; way++) {
-            struct stage *stage = stage_open("buffer");
-            vram_copy_2d copy = rectangle_of(stage, (enum way)way, NARROW, WIDE);
-            plan->refuse(commands[way], 1, codes[i], false);
-            vram_error_clear();
-            vram_status status = transfer(stage, &copy);
-            assert_int_equal(plan->struck(), 1);
-            plan->refuse(NULL, 0, 0, false);
-            assert_int_equal(status, gone_around ? VRAM_OK : expected);
-            assert_int_equal(vram_error_get()->status, status);
-            if (status != VRAM_ERR_DEVICE_LOST) {
-                expect_rows(stage, (enum way)way, &copy, gone_around);
-            }
-            stage_end(stage, status == VRAM_ERR_DEVICE_LOST);
-        }
-        told += !gone_around;
-        around += gone_around;
-    }
-    assert_true(told && around);
-    print_message("%u codes told, %u gone around\n", told, around);
-}
-
-/* A driver without one of the symbols: nothing is submitted, and nobody is asked. */
-static void a_missing_symbol_is_no_command(void **state) {
-    struct world world;
-    struct vr_queue queue;
-    char host[64] = "";
-    (void)state;
-    begin(&world, "buffer");
-    make_queue(&world.device, &queue);
-    vram_addr addr = take_memory(&world.device, GRANULE);
-    const struct vr_opencl_device *opencl = world.device.impl;
-    struct vr_opencl_api *api = (struct vr_opencl_api *)(uintptr_t)opencl->api;
-    api->clEnqueueWriteBufferRect = NULL;
-    api->clEnqueueReadBufferRect = NULL;
-    api->clEnqueueCopyBufferRect = NULL;
-    for (int way = UP; way <= ACROSS; way++) {
-        const struct vr_rectangle rows = {.to = way == DOWN ? (uintptr_t)host : addr,
-                                          .from = way == UP ? (uintptr_t)host : addr + 1024,
-                                          .to_pitch = 8,
-                                          .from_pitch = 9,
-                                          .row_bytes = 4,
-                                          .rows = 3,
-                                          .to_host = way == DOWN,
-                                          .from_host = way == UP};
-        plan->refuse(NULL, 0, 0, false);
-        assert_int_equal(world.device.queue_ops->copy_rows(&queue, &rows), VRAM_ERR_UNSUPPORTED);
-        assert_opencl_error(VRAM_ERR_UNSUPPORTED, commands[way], 0);
-        assert_int_equal(plan->calls("any"), 0);
-    }
-    give_memory(&world.device, addr, GRANULE);
-    end_queue(&queue);
-    end(&world);
-}
-
-static int teardown_options(void **state) {
-    (void)state;
+static int teardown_options(void) {
     assert_ok(vram_option_set("opencl_library", NULL));
     assert_ok(vram_option_set("opencl_memory", NULL));
     return vr_mem_live_blocks() == 0 ? 0 : -1;
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown_options)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(all_rows_of_buffers_are_one_command), TEST(rows_of_pointers_go_one_by_one),
-        TEST(rows_between_rows_go_one_by_one),     TEST(a_missing_symbol_is_no_command),
-        TEST(every_code_is_told_or_gone_around),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(setup, teardown_options)

@@ -14,8 +14,8 @@ static void expect_told(const char *part) {
     }
 }
 
-static int begin(void **state) {
-    int failed = start(state);
+static int begin(void) {
+    int failed = start();
     assert_ok(vram_option_set("blas_library", "none"));
     assert_ok(vram_option_set("calibration_cache", "off"));
     return failed;
@@ -31,17 +31,15 @@ static int begin(void **state) {
 
 /* Each operand in turn, in the driver's memory and in a pool's block, on the device and on the
    CPU. */
-static void addresses_with_too_little_behind_them(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G,real=on");
-    vram_pool *pool = pool_of(&rig, 0);
+TEST(addresses_with_too_little_behind_them, "sim:memory=1G,real=on") {
+    vram_pool *pool = pool_of(rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
     vram_addr good[3], small, block;
     for (int i = 0; i < 3; i++) {
-        assert_ok(vram_alloc(pool, BYTES, rig.queue, &good[i]));
+        assert_ok(vram_alloc(pool, BYTES, rig->queue, &good[i]));
     }
-    assert_ok(vram_alloc(pool, BYTES / 2, rig.queue, &block));
-    assert_ok(vram_device_alloc(rig.device, BYTES / 2, VRAM_MEMORY_DEVICE, &small));
+    assert_ok(vram_alloc(pool, BYTES / 2, rig->queue, &block));
+    assert_ok(vram_device_alloc(rig->device, BYTES / 2, VRAM_MEMORY_DEVICE, &small));
     for (int i = 0; i < 12; i++) {
         vram_addr at[3] = {good[0], good[1], good[2]};
         at[i % 3] = i / 3 % 2 ? small : block;
@@ -53,29 +51,26 @@ static void addresses_with_too_little_behind_them(void **state) {
                                .b_addr = at[1],
                                .c_addr = at[2],
                                .place = i < 6 ? VRAM_PLACE_DEVICE : VRAM_PLACE_CPU,
-                               .queue = rig.queue};
+                               .queue = rig->queue};
         REFUSED(scheduler, &product);
         product.precision = VRAM_PRECISION_FP16; /* half as long: it fits, but for C */
         assert_int_equal(vram_matmul_run(scheduler, &product),
                          i % 3 == 2 ? VRAM_ERR_INVALID : VRAM_OK);
     }
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_device_free(rig.device, small));
-    rig_end_clean(&rig);
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_device_free(rig->device, small));
 }
 
-static void results_on_their_operands(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G,real=on");
-    vram_pool *pool = pool_of(&rig, 0);
+TEST(results_on_their_operands, "sim:memory=1G,real=on") {
+    vram_pool *pool = pool_of(rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
     float *host = calloc(3, BYTES);
     vram_addr all;
     assert_non_null(host);
-    assert_ok(vram_alloc(pool, UINT64_C(3) * BYTES, rig.queue, &all));
-    assert_ok(vram_queue_fill(rig.queue, all, 0, 4, UINT64_C(3) * BYTES));
+    assert_ok(vram_alloc(pool, UINT64_C(3) * BYTES, rig->queue, &all));
+    assert_ok(vram_queue_fill(rig->queue, all, 0, 4, UINT64_C(3) * BYTES));
     vram_matmul product = {.size = sizeof product, .m = SIDE, .k = SIDE, .n = SIDE};
-    product.queue = rig.queue;
+    product.queue = rig->queue;
     for (int place = VRAM_PLACE_CPU; place <= VRAM_PLACE_DEVICE; place++) {
         product.place = (vram_place)place;
         product.a = host, product.b = host, product.c = host + 2 * SIDE * SIDE;
@@ -98,12 +93,10 @@ static void results_on_their_operands(void **state) {
         expect_told("C overlaps B");
     }
     free(host);
-    rig_end_clean(&rig);
 }
 
 /* Where an address is a pointer of the host's too, one memory has two names. */
-static void results_on_operands_by_another_name(void **state) {
-    (void)state;
+TEST(results_on_operands_by_another_name) {
     struct rig rig = rig_make("host", NULL);
     vram_pool *pool = pool_of(&rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_CPU);
@@ -135,17 +128,15 @@ static void results_on_operands_by_another_name(void **state) {
 /* A product that is refused for its addresses lets go of its weights: they can be destroyed, and
    serve on. Elements, transposed operands and shapes at the end of 64 bits are looked at as they
    are. */
-static void weights_and_shapes_of_refused_products(void **state) {
-    (void)state;
+TEST(weights_and_shapes_of_refused_products, "sim:memory=1G,real=on") {
     float numbers[12] = {0}, results[16];
-    struct rig rig = rig_make("sim", "memory=1G,real=on");
-    vram_pool *pool = pool_of(&rig, 0);
+    vram_pool *pool = pool_of(rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
     vram_weights_options options = {.size = sizeof options, .k = 3, .n = 4, .b = numbers};
     vram_weights *weights;
     assert_ok(vram_weights_create(scheduler, &options, &weights));
     vram_matmul product = {.size = sizeof product, .m = 4, .k = 3, .n = 4, .weights = weights};
-    product.a_addr = 4096, product.c = results, product.queue = rig.queue;
+    product.a_addr = 4096, product.c = results, product.queue = rig->queue;
     REFUSED(scheduler, &product);
     product.a_addr = 0, product.a = numbers;
     for (uint32_t flags = 0; flags < 4; flags++) { /* B's is the weights' own */
@@ -170,41 +161,12 @@ static void weights_and_shapes_of_refused_products(void **state) {
     expect_told("product 1 of the batch: the weights are 3 x 4, and the product needs 2 x 4");
     assert_ok(vram_weights_destroy(weights));
     assert_int_equal(vram_matmul_run(scheduler, &product), VRAM_ERR_STALE);
-    rig_end_clean(&rig);
-}
-
-static void shapes_at_the_end_of_64_bits(void **state) {
-    static const uint64_t sides[] = {0, 1, 2, UINT64_C(1) << 31, UINT64_C(1) << 61, UINT64_MAX};
-    (void)state;
-    float number = 0, result = 0;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, 0);
-    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
-    for (int i = 0; i < 6 * 6 * 6; i++) {
-        vram_matmul product = {.size = sizeof product, .a = &number, .b = &number, .c = &result};
-        product.m = sides[i % 6], product.k = sides[i / 6 % 6], product.n = sides[i / 36];
-        product.a_elements = product.b_elements = product.c_elements = 1;
-        bool none = !product.m || !product.k || !product.n;
-        bool one = product.m == 1 && product.k == 1 && product.n == 1;
-        vram_status status = vram_matmul_run(scheduler, &product);
-        assert_true(one    ? status == VRAM_OK
-                    : none ? status == VRAM_ERR_INVALID
-                           : status == VRAM_ERR_INVALID || status == VRAM_ERR_OVERFLOW);
-        product.a_elements = product.b_elements = product.c_elements = 0;
-        product.a = product.b = NULL, product.c = NULL;
-        product.a_addr = product.b_addr = product.c_addr = 4096;
-        status = vram_matmul_run(scheduler, &product);
-        assert_true(status == VRAM_ERR_INVALID || (!none && status == VRAM_ERR_OVERFLOW));
-    }
-    rig_end_clean(&rig);
 }
 
 /* Both numbers are told; a shape that has no number of its own is one that does not fit. */
-static void weights_of_another_length(void **state) {
-    (void)state;
+TEST(weights_of_another_length, "sim:memory=1G,real=on") {
     float numbers[16] = {0};
-    struct rig rig = rig_make("sim", "memory=1G,real=on");
-    vram_pool *pool = pool_of(&rig, 0);
+    vram_pool *pool = pool_of(rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
     vram_weights *weights = NULL;
     vram_weights_options options = {
@@ -215,28 +177,6 @@ static void weights_of_another_length(void **state) {
     assert_int_equal(vram_weights_create(scheduler, &options, &weights), VRAM_ERR_OVERFLOW);
     expect_told("1099511627776 x 1099511627776 do not fit into 64 bits");
     assert_null(weights);
-    rig_end_clean(&rig);
 }
 
-static void no_schedulers(void **state) {
-    (void)state;
-    vram_distance distance = {.size = sizeof distance};
-    assert_int_equal(vram_distance_split(NULL, 1, &distance), VRAM_ERR_INVALID);
-    expect_told("the schedulers are NULL");
-    assert_int_equal(vram_distance_split(NULL, 0, &distance), VRAM_ERR_INVALID);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(addresses_with_too_little_behind_them),
-        TEST(results_on_their_operands),
-        TEST(results_on_operands_by_another_name),
-        TEST(weights_and_shapes_of_refused_products),
-        TEST(shapes_at_the_end_of_64_bits),
-        TEST(weights_of_another_length),
-        TEST(no_schedulers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, nothing_left)

@@ -2,26 +2,22 @@
 /* The options table: the API, VRAM_CONF, the VRAM_* variables, ceilings, problems. */
 #include "base/option.h"
 
-#include "base/atomic.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/option_value.h"
+#include "rig/rig.h"
 #include "vram/device.h"
+#include "vram/sim.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 extern char **environ;
 
 /* Starts every test without a VRAM_* variable, whatever the shell had. */
-static int clean(void **state) {
-    (void)state;
+static int clean(void) {
     for (char **all = environ; *all;) {
         char name[256];
         size_t bytes = strcspn(*all, "=");
@@ -95,7 +91,7 @@ static void set_variable(const char *name, const char *text) {
 
 /* What an operator wrote and nobody can use stops the program, in words; with strict=off, or if the
    variable may be another program's, it is only a problem. */
-static void unusable_values_refuse_a_context(void **state) {
+TEST(unusable_values_refuse_a_context) {
     static const char *const rows_of[][3] = {
         {"VRAM_DEVICE_LIMIT", "64Q", "VRAM_DEVICE_LIMIT: \"64Q\" is not a size"},
         {"VRAM_QUOTAS", "tenant=xyz", "VRAM_QUOTAS: \"tenant=xyz\" has an unreadable size"},
@@ -107,7 +103,6 @@ static void unusable_values_refuse_a_context(void **state) {
         {"VRAM_CONF", "wait_timeout", "wait_timeout has no value"},
         {"VRAM_STRICT", "perhaps", "VRAM_STRICT: \"perhaps\" is neither on nor off"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows_of / sizeof rows_of[0]; i++) {
         vram_context *context = NULL;
         set_variable(rows_of[i][0], rows_of[i][1]);
@@ -130,8 +125,7 @@ static void unusable_values_refuse_a_context(void **state) {
 
 /* ------------------------------------------------------------------ the table */
 
-static void rows_are_whole(void **state) {
-    (void)state;
+TEST(rows_are_whole) {
     assert_int_equal(vram_option_count(), VR_OPTION_COUNT);
     for (size_t i = 0; i < vram_option_count(); i++) {
         const vram_option_info *row = vram_option_at(i);
@@ -148,8 +142,7 @@ static void rows_are_whole(void **state) {
     assert_int_equal(problems(), 0);
 }
 
-static void defaults_are_numbers_too(void **state) {
-    (void)state;
+TEST(defaults_are_numbers_too) {
     char text[VR_OPTION_TEXT_MAX] = "?";
     assert_true(vr_option_number(VR_OPTION_WAIT_TIMEOUT) == UINT64_C(60000000000));
     assert_int_equal(vr_option_number(VR_OPTION_DEVICE_LIMIT), 0);
@@ -157,8 +150,7 @@ static void defaults_are_numbers_too(void **state) {
     assert_string_equal(text, "");
 }
 
-static void sets_gets_and_restores(void **state) {
-    (void)state;
+TEST(sets_gets_and_restores) {
     char text[VR_OPTION_TEXT_MAX];
     assert_int_equal(vram_option_set("wait_timeout", "1.5s"), VRAM_OK);
     assert_value("wait_timeout", "1.5s", VRAM_OPTION_FROM_API);
@@ -176,8 +168,7 @@ static void sets_gets_and_restores(void **state) {
     assert_int_equal(vr_mem_live_blocks(), 0); /* the table owns no memory */
 }
 
-static void unknown_names_get_a_suggestion(void **state) {
-    (void)state;
+TEST(unknown_names_get_a_suggestion) {
     assert_refused(VRAM_ERR_INVALID, NULL, "1", "NULL");
     assert_refused(VRAM_ERR_INVALID, "wait_timout", "1s", "did you mean wait_timeout?");
     assert_refused(VRAM_ERR_INVALID, "Log", "warn", "did you mean log?");
@@ -193,8 +184,7 @@ static void unknown_names_get_a_suggestion(void **state) {
     assert_int_equal(source, VRAM_OPTION_FROM_API);
 }
 
-static void bad_values_name_what_is_accepted(void **state) {
-    (void)state;
+TEST(bad_values_name_what_is_accepted) {
     assert_refused(VRAM_ERR_INVALID, "wait_timeout", "5", "needs a unit: ns, us, ms, s or min");
     assert_refused(VRAM_ERR_INVALID, "wait_timeout", "1.5", "needs a unit");
     assert_refused(VRAM_ERR_INVALID, "wait_timeout", "soon", "is not a duration");
@@ -214,8 +204,7 @@ static void bad_values_name_what_is_accepted(void **state) {
     assert_value("log", "", VRAM_OPTION_FROM_DEFAULT);
 }
 
-static void log_levels_are_numbers(void **state) {
-    (void)state;
+TEST(log_levels_are_numbers) {
     const char *const levels[] = {"off", "error", "warn", "info", "debug"};
     for (unsigned i = 0; i < 5; i++) {
         assert_int_equal(vram_option_set("log", levels[i]), VRAM_OK);
@@ -225,8 +214,7 @@ static void log_levels_are_numbers(void **state) {
     assert_int_equal(vr_option_number(VR_OPTION_LOG), VRAM_LOG_OFF);
 }
 
-static void text_has_255_bytes(void **state) {
-    (void)state;
+TEST(text_has_255_bytes) {
     char long_text[VR_OPTION_TEXT_MAX + 1], small[5] = "????";
     memset(long_text, 'x', sizeof long_text);
     long_text[VR_OPTION_TEXT_MAX] = '\0';
@@ -266,8 +254,7 @@ static void assert_unread(vram_option_type type, const char *text, const char *t
     }
 }
 
-static void reads_values_of_every_type(void **state) {
-    (void)state;
+TEST(reads_values_of_every_type) {
     const char *const on[] = {"on", "ON", "true", "True", "yes", "1"};
     const char *const off[] = {"off", "Off", "false", "no", "NO", "0"};
     for (size_t i = 0; i < 6; i++) {
@@ -317,8 +304,7 @@ static void reads_values_of_every_type(void **state) {
 
 /* --------------------------------------------------------------- the environment */
 
-static void variables_set_options(void **state) {
-    (void)state;
+TEST(variables_set_options) {
     set_variable("VRAM_WAIT_TIMEOUT", "2s");
     set_variable("VRAM_SIM", "devices=3,memory=1G");
     set_variable("VRAM_LOG", "error");
@@ -336,8 +322,7 @@ static void variables_set_options(void **state) {
     assert_value("wait_timeout", "2s", VRAM_OPTION_FROM_ENVIRONMENT);
 }
 
-static void conf_sets_options(void **state) {
-    (void)state;
+TEST(conf_sets_options) {
     set_variable("VRAM_CONF", "wait_timeout=2s, sim=\"devices=2,memory=8G\" ,log=,device_limit=1G");
     assert_value("wait_timeout", "2s", VRAM_OPTION_FROM_ENVIRONMENT);
     assert_value("sim", "devices=2,memory=8G", VRAM_OPTION_FROM_ENVIRONMENT);
@@ -346,8 +331,7 @@ static void conf_sets_options(void **state) {
     assert_int_equal(problems(), 0);
 }
 
-static void variable_wins_over_conf(void **state) {
-    (void)state;
+TEST(variable_wins_over_conf) {
     set_variable("VRAM_CONF", "wait_timeout=2s,sim=devices=1");
     set_variable("VRAM_WAIT_TIMEOUT", "4s");
     set_variable("VRAM_SIM", "");
@@ -361,8 +345,7 @@ static void variable_wins_over_conf(void **state) {
     assert_problem("VRAM_WAIT_TIMEOUT: \"4\" needs a unit");
 }
 
-static void conf_problems_are_told(void **state) {
-    (void)state;
+TEST(conf_problems_are_told) {
     set_variable("VRAM_CONF",
                  "wait_timout=1s,wait_timeout=never,device_limit,log=\"warn\"x,log=warn,log=info,"
                  "zzzzzzzz=1,sim=devices=2,memory=8G,backends=cuda,host,cuda_library=\"a");
@@ -382,8 +365,7 @@ static void conf_problems_are_told(void **state) {
     assert_int_equal(vram_error_get()->status, VRAM_OK); /* told, but no call failed */
 }
 
-static void torn_text_is_told_piece_by_piece(void **state) {
-    (void)state;
+TEST(torn_text_is_told_piece_by_piece) {
     set_variable("VRAM_CONF",
                  "sim=devices=2,memory=8G,profile=h200,devicelimit=1G,log=warn,memory=1");
     assert_problem("\"memory\"; a value with commas needs quotes, as in sim");
@@ -396,8 +378,7 @@ static void torn_text_is_told_piece_by_piece(void **state) {
     assert_problem("\"memory\"; `vram info --options`");
 }
 
-static void unknown_variables_are_told(void **state) {
-    (void)state;
+TEST(unknown_variables_are_told) {
     set_variable("VRAM_WAIT_TIMOUT", "1s");
     set_variable("VRAM_wait_timeout", "1s");
     set_variable("VRAM_SOMETHING_ELSE_ENTIRELY_AND_LONGER_THAN_ANY_NAME_WE_HAVE", "1");
@@ -411,8 +392,7 @@ static void unknown_variables_are_told(void **state) {
     assert_int_equal(problems(), 4);
 }
 
-static void many_problems_are_counted(void **state) {
-    (void)state;
+TEST(many_problems_are_counted) {
     char text[256];
     for (int i = 0; i < 60; i++) {
         snprintf(text, sizeof text, "VRAM_UNKNOWN_THING_%d", i);
@@ -437,8 +417,7 @@ static void many_problems_are_counted(void **state) {
 }
 
 /* The problem that refuses a context is told, however many came before it. */
-static void the_refusal_is_told(void **state) {
-    (void)state;
+TEST(the_refusal_is_told) {
     char conf[1024] = "";
     for (int i = 0; i < 30; i++) {
         strcat(conf, "pool=on,");
@@ -459,8 +438,7 @@ static void the_refusal_is_told(void **state) {
     assert_int_equal(vr_option_check(), VRAM_OK);
 }
 
-static void a_process_may_have_no_environment(void **state) {
-    (void)state;
+TEST(a_process_may_have_no_environment) {
     char **saved = environ;
     environ = NULL;
     vr_option_reset();
@@ -472,8 +450,7 @@ static void a_process_may_have_no_environment(void **state) {
     assert_problem("VRAM_CONX: unknown variable");
 }
 
-static void quotas_that_are_too_long(void **state) {
-    (void)state;
+TEST(quotas_that_are_too_long) {
     char text[200] = "tenant=";
     memset(text + 7, '1', 64);
     assert_refused(VRAM_ERR_INVALID, "quotas", text, "has an unreadable size");
@@ -481,8 +458,7 @@ static void quotas_that_are_too_long(void **state) {
     assert_refused(VRAM_ERR_INVALID, "quotas", text, "has no quota");
 }
 
-static void problems_are_one_clean_line(void **state) {
-    (void)state;
+TEST(problems_are_one_clean_line) {
     char text[256];
     set_variable("VRAM_WAIT_TIMEOUT", "\x1b[2J\n\xFF"
                                       "5");
@@ -490,8 +466,7 @@ static void problems_are_one_clean_line(void **state) {
     assert_non_null(strstr(text, "VRAM_WAIT_TIMEOUT: \"?[2J?\?5\" is not a duration"));
 }
 
-static void huge_values_are_told(void **state) {
-    (void)state;
+TEST(huge_values_are_told) {
     char *huge = malloc(100001);
     assert_non_null(huge);
     memset(huge, 'a', 100000);
@@ -507,8 +482,7 @@ static void huge_values_are_told(void **state) {
     free(huge);
 }
 
-static void environment_limits_are_ceilings(void **state) {
-    (void)state;
+TEST(environment_limits_are_ceilings) {
     set_variable("VRAM_DEVICE_LIMIT", "1G");
     assert_true(vr_option_number(VR_OPTION_DEVICE_LIMIT) == UINT64_C(1) << 30);
     assert_refused(VRAM_ERR_LIMIT, "device_limit", "2G", "at most 1G");
@@ -531,8 +505,7 @@ static void environment_limits_are_ceilings(void **state) {
 }
 
 /* Random text: no crash, no endless loop, and what was accepted is accepted again. */
-static void reads_any_conf(void **state) {
-    (void)state;
+TEST(reads_any_conf) {
     static const char *const pieces[] = {"sim",
                                          "log",
                                          "wait_timeout",
@@ -589,8 +562,7 @@ static void listen(void *user, vram_log_level level, const char *text) {
     snprintf(listener->last, sizeof listener->last, "%s", text);
 }
 
-static void problems_are_logged_once(void **state) {
-    (void)state;
+TEST(problems_are_logged_once) {
     struct listener listener = {0};
     set_variable("VRAM_CONF", "nonsense");
     set_variable("VRAM_WAIT_TIMEOUT", "x");
@@ -634,8 +606,7 @@ static void *use_options(void *argument) {
     return NULL;
 }
 
-static void threads_see_whole_values(void **state) {
-    (void)state;
+TEST(threads_see_whole_values) {
     pthread_t threads[THREADS];
     struct user users[THREADS] = {{0, 0}};
     setenv("VRAM_WAIT_TIMEOUT", "2s", 1);
@@ -651,35 +622,23 @@ static void threads_see_whole_values(void **state) {
     }
 }
 
-#define OPTION_TEST(test) cmocka_unit_test_setup_teardown(test, clean, clean)
+/* ------------------------------------------------------------------ any numbers */
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        OPTION_TEST(unusable_values_refuse_a_context),
-        OPTION_TEST(rows_are_whole),
-        OPTION_TEST(defaults_are_numbers_too),
-        OPTION_TEST(sets_gets_and_restores),
-        OPTION_TEST(unknown_names_get_a_suggestion),
-        OPTION_TEST(bad_values_name_what_is_accepted),
-        OPTION_TEST(log_levels_are_numbers),
-        OPTION_TEST(text_has_255_bytes),
-        OPTION_TEST(reads_values_of_every_type),
-        OPTION_TEST(variables_set_options),
-        OPTION_TEST(conf_sets_options),
-        OPTION_TEST(variable_wins_over_conf),
-        OPTION_TEST(conf_problems_are_told),
-        OPTION_TEST(torn_text_is_told_piece_by_piece),
-        OPTION_TEST(unknown_variables_are_told),
-        OPTION_TEST(many_problems_are_counted),
-        OPTION_TEST(the_refusal_is_told),
-        OPTION_TEST(a_process_may_have_no_environment),
-        OPTION_TEST(quotas_that_are_too_long),
-        OPTION_TEST(problems_are_one_clean_line),
-        OPTION_TEST(huge_values_are_told),
-        OPTION_TEST(environment_limits_are_ceilings),
-        OPTION_TEST(reads_any_conf),
-        OPTION_TEST(problems_are_logged_once),
-        OPTION_TEST(threads_see_whole_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+/* What takes a number and gives no status: a text for each, or none, and nothing beyond it. */
+TEST(any_number_is_taken) {
+    char text[320], size[VRAM_SIZE_TEXT_MAX];
+    for (unsigned i = 0; i < 3 * 64; i++) {
+        uint64_t value = (UINT64_C(1) << i / 3) - 1 + i % 3;
+        assert_non_null(vram_status_name((vram_status)(int)value));
+        assert_non_null(vram_status_text((vram_status)(int)value));
+        vram_status_is_exhausted((vram_status)(int)value);
+        assert_true(strlen(vram_size_format(value, size)) < sizeof size);
+        assert_true((vram_option_at(value) != NULL) == (value < vram_option_count()));
+        vram_option_problem(value, text, sizeof text);
+        vram_option_problem(0, text, value);
+        vram_log_set(NULL, NULL, (vram_log_level)(int)value);
+        assert_non_null(vram_sim_call_name((vram_sim_call)(int)value));
+    }
 }
+
+EACH_TEST(clean, clean)

@@ -4,20 +4,17 @@
  * write it, and by NVIDIA's management library, from a fake of it; and how both join live pages.
  */
 #include "page_maker.h"
+#include "rig/rig.h"
 #include "top/column.h"
 #include "top/top_machine.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char root[64];
 
@@ -118,15 +115,13 @@ static void make_descriptor(int pid, int number, const char *target, const char 
     make_file(name, info);
 }
 
-static int tree_begin(void **state) {
-    (void)state;
+static int tree_begin(void) {
     snprintf(root, sizeof root, "/tmp/vram_outsider_XXXXXX");
     return mkdtemp(root) == NULL;
 }
 
-static int tree_end(void **state) {
+static int tree_end(void) {
     char command[128];
-    (void)state;
     snprintf(command, sizeof command, "rm -r %s", root);
     return system(command);
 }
@@ -143,8 +138,7 @@ static const struct outsider_use *use_of(const struct outsiders *outsiders, uint
 #define INTEL "drm-driver:\ti915\ndrm-pdev:\t0000:00:02.0\n"
 
 /* Files of one client count once; other files and other drivers do not. */
-static void fdinfo_is_read(void **state) {
-    (void)state;
+TEST(fdinfo_is_read) {
     struct outsiders outsiders = {0};
     make_descriptor(100, 3, "/dev/dri/renderD128",
                     "pos:\t0\n" AMD "drm-client-id:\t7\ndrm-memory-vram:\t1024 KiB\n"
@@ -184,8 +178,7 @@ static void fdinfo_is_read(void **state) {
     assert_int_equal(outsiders.use_count, 0);
 }
 
-static void nvml_is_read(void **state) {
-    (void)state;
+TEST(nvml_is_read) {
     struct outsiders outsiders = {0};
     setenv("FAKE_NVML_PROCESSES", "11:1000,12:?", 1);
     struct nvml *nvml = nvml_open();
@@ -216,8 +209,7 @@ static void nvml_is_read(void **state) {
 }
 
 /* Files that are none, or say nothing of use; more clients than a process may have. */
-static void strange_fdinfo(void **state) {
-    (void)state;
+TEST(strange_fdinfo) {
     struct outsiders outsiders = {0};
     char info[256];
     make_descriptor(200, 1, "/dev/dri/card0", "drm-driver:\tx\ndrm-client-id:\t1\n"); /* no bus */
@@ -269,8 +261,7 @@ static void strange_fdinfo(void **state) {
     outsiders_free(&outsiders);
 }
 
-static void lists_have_bounds(void **state) {
-    (void)state;
+TEST(lists_have_bounds) {
     struct outsiders outsiders = {0};
     assert_int_equal(outsiders_device(&outsiders, ""), 0);
     assert_int_equal(outsiders_device(&outsiders, ""), 1); /* of unknown places there are many */
@@ -294,8 +285,7 @@ static void lists_have_bounds(void **state) {
     outsiders_free(&outsiders);
 }
 
-static void libraries_of_all_kinds(void **state) {
-    (void)state;
+TEST(libraries_of_all_kinds) {
     static const char *const required[] = {"nvmlInit_v2", "nvmlDeviceGetMemoryInfo"};
     struct outsiders outsiders = {0};
     for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
@@ -337,8 +327,7 @@ static void libraries_of_all_kinds(void **state) {
     crowded = false;
 }
 
-static void a_list_that_is_too_long_is_said_to_be_cut(void **state) {
-    (void)state;
+TEST(a_list_that_is_too_long_is_said_to_be_cut) {
     struct machine machine;
     crowded = true;
     setenv("FAKE_NVML_FAIL", "pci", 1);
@@ -351,8 +340,7 @@ static void a_list_that_is_too_long_is_said_to_be_cut(void **state) {
     crowded = false;
 }
 
-static void identities_are_checked(void **state) {
-    (void)state;
+TEST(identities_are_checked) {
     static const char *const bad[] = {"", "GPU-", "GPU-0102",
                                       "GPU-0102030g-0506-0708-090a-0b0c0d0e0f10",
                                       "GPU-01020304-0506-0708-090a-0b0c0d0e0f1"};
@@ -364,46 +352,9 @@ static void identities_are_checked(void **state) {
     assert_int_equal(uuid[15], 16);
 }
 
-/* The first look waits for a second, later ones do not; what is there again is read again. */
-static void nvml_may_hang(void **state) {
-    (void)state;
-    char path[128];
-    struct machine machine;
-    snprintf(path, sizeof path, "%s/hang", root);
-    make_file("hang", "");
-    setenv("FAKE_NVML_HANG", path, 1);
-    setenv("FAKE_NVML_PROCESSES", "12:1000000000", 1);
-    struct machine_sources sources = {.nvml = nvml_open(), .root = root, .pages = root};
-    time_t begin = time(NULL);
-    for (int i = 0; i < 20; i++) {
-        assert_true(machine_read(&sources, &machine));
-        assert_true(machine.silent);
-        assert_int_equal(machine.device_count, 0);
-        machine_free(&machine);
-    }
-    assert_true(time(NULL) - begin < 15);
-    unlink(path);
-    bool silent = true;
-    for (int i = 0; i < 5000 && silent; i++) {
-        assert_true(machine_read(&sources, &machine));
-        silent = machine.silent;
-        assert_int_equal(machine.device_count, silent ? 0 : 1);
-        machine_free(&machine);
-        usleep(1000);
-    }
-    assert_false(silent);
-    make_file("hang", "");
-    assert_true(machine_read(&sources, &machine));
-    nvml_close(
-        sources.nvml); /* its thread is left behind, and reads the environment: the last test */
-    machine_free(&machine);
-    unlink(path);
-}
-
 /* The page and the driver see one device and one process; a process of which only the driver knows
    has dashes. */
-static void sources_join(void **state) {
-    (void)state;
+TEST(sources_join) {
     char pages[128], path[512], cell[CELL_BYTES];
     struct page_maker page;
     static const uint8_t uuid[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
@@ -459,15 +410,44 @@ static void sources_join(void **state) {
     machine_free(&machine);
 }
 
-#define HERE(test) cmocka_unit_test_setup_teardown(test, tree_begin, tree_end)
-
-int main(void) {
-    setenv("VRAM_NVML_LIBRARY", FAKE_NVML_PATH, 1);
-    const struct CMUnitTest tests[] = {
-        HERE(fdinfo_is_read),         HERE(strange_fdinfo),
-        HERE(lists_have_bounds),      HERE(nvml_is_read),
-        HERE(libraries_of_all_kinds), HERE(a_list_that_is_too_long_is_said_to_be_cut),
-        HERE(identities_are_checked), HERE(sources_join),
-        HERE(nvml_may_hang)};
-    return cmocka_run_group_tests_name("outsider", tests, NULL, NULL);
+/* The first look waits for a second, later ones do not; what is there again is read again. */
+TEST(nvml_may_hang) {
+    char path[128];
+    struct machine machine;
+    snprintf(path, sizeof path, "%s/hang", root);
+    make_file("hang", "");
+    setenv("FAKE_NVML_HANG", path, 1);
+    setenv("FAKE_NVML_PROCESSES", "12:1000000000", 1);
+    struct machine_sources sources = {.nvml = nvml_open(), .root = root, .pages = root};
+    time_t begin = time(NULL);
+    for (int i = 0; i < 20; i++) {
+        assert_true(machine_read(&sources, &machine));
+        assert_true(machine.silent);
+        assert_int_equal(machine.device_count, 0);
+        machine_free(&machine);
+    }
+    assert_true(time(NULL) - begin < 15);
+    unlink(path);
+    bool silent = true;
+    for (int i = 0; i < 5000 && silent; i++) {
+        assert_true(machine_read(&sources, &machine));
+        silent = machine.silent;
+        assert_int_equal(machine.device_count, silent ? 0 : 1);
+        machine_free(&machine);
+        usleep(1000);
+    }
+    assert_false(silent);
+    make_file("hang", "");
+    assert_true(machine_read(&sources, &machine));
+    nvml_close(
+        sources.nvml); /* its thread is left behind, and reads the environment: the last test */
+    machine_free(&machine);
+    unlink(path);
 }
+
+static int begin_file(void) {
+    setenv("VRAM_NVML_LIBRARY", FAKE_NVML_PATH, 1);
+    return 0;
+}
+WHOLE_FILE(begin_file, NULL)
+EACH_TEST(tree_begin, tree_end)

@@ -3,23 +3,21 @@
  * test_own_scheduler.c: a scheduler that makes its context, device, pool and queues itself: one
  * call to products, one call to nothing left, whatever fails on the way.
  */
-#include "base/atomic.h"
 #include "unit/compute_world.h"
 
 #include <pthread.h>
 
-static int begin(void **state) {
-    int failed = start(state);
+static int begin(void) {
+    int failed = start();
     assert_ok(vram_option_set("blas_library", "none"));
     assert_ok(vram_option_set("backends", "host,sim"));
     return failed;
 }
 
-static void one_call_is_enough(void **state) {
+TEST(one_call_is_enough) {
     vram_scheduler *scheduler;
     vram_async async;
     uint64_t result;
-    (void)state;
     assert_ok(vram_scheduler_create(NULL, NULL, &scheduler));
     for (int place = VRAM_PLACE_AUTO; place <= VRAM_PLACE_DEVICE; place++) {
         vram_matmul product = product_of(40, 30, 20, 0);
@@ -42,11 +40,10 @@ static void one_call_is_enough(void **state) {
 }
 
 /* The options are the program's; each such scheduler has its own device memory. */
-static void options_are_taken(void **state) {
+TEST(options_are_taken) {
     vram_scheduler_options options = {
         .size = sizeof options, .place = VRAM_PLACE_DEVICE, .queues = 1, .threshold = 5};
     vram_scheduler *one, *two;
-    (void)state;
     assert_ok(vram_scheduler_create(NULL, &options, &one));
     assert_ok(vram_scheduler_create(NULL, &options, &two));
     vram_matmul product = product_of(10, 10, 10, 0);
@@ -65,9 +62,8 @@ static void options_are_taken(void **state) {
     assert_ok(vram_scheduler_destroy(two));
 }
 
-static void no_device_is_the_reason(void **state) {
+TEST(no_device_is_the_reason) {
     vram_scheduler *scheduler = NULL;
-    (void)state;
     assert_ok(vram_option_set("backends", "cuda"));
     assert_ok(vram_option_set("cuda_library", "/nonexistent/libcuda.so"));
     vram_status status = vram_scheduler_create(NULL, NULL, &scheduler);
@@ -78,32 +74,12 @@ static void no_device_is_the_reason(void **state) {
     assert_null(scheduler);
 }
 
-/* Whatever allocation fails, nothing is left and the next call works. */
-static void every_allocation_may_fail(void **state) {
-    bool struck = true;
-    (void)state;
-    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
-    for (uint64_t nth = 1; struck; nth += nth < 40 ? 1 : 7) {
-        vram_scheduler *scheduler = NULL;
-        vr_mem_fail_at(nth, false);
-        vram_status status = vram_scheduler_create(NULL, NULL, &scheduler);
-        struck = vr_mem_failed() > 0;
-        vr_mem_fail_at(0, false);
-        assert_true(status == VRAM_OK || struck);
-        assert_true((status == VRAM_OK) == (scheduler != NULL));
-        assert_ok(vram_scheduler_destroy(scheduler));
-        assert_int_equal(vr_handle_live(0), handles_before);
-        assert_true(nth < 4000);
-    }
-}
-
 /* What was started is computed before everything ends: no handle says more than is true. */
-static void what_was_started_is_computed(void **state) {
+TEST(what_was_started_is_computed) {
     enum { STARTED = 12 };
     vram_matmul products[STARTED];
     vram_async asyncs[STARTED];
     vram_scheduler *scheduler;
-    (void)state;
     assert_ok(vram_scheduler_create(NULL, NULL, &scheduler));
     for (int i = 0; i < STARTED; i++) {
         products[i] = product_of(100, 100, 100, 0);
@@ -126,10 +102,9 @@ static void ends_it(void *user, vram_status status) {
 }
 
 /* A callback ends it, on the thread that computed: that thread ends the context. */
-static void a_callback_ends_it(void **state) {
+TEST(a_callback_ends_it) {
     vram_scheduler *scheduler;
     vram_async async;
-    (void)state;
     assert_ok(vram_scheduler_create(NULL, NULL, &scheduler));
     vram_matmul product = product_of(200, 200, 200, 0);
     assert_ok(vram_matmul_start(scheduler, &product, &async));
@@ -157,9 +132,8 @@ static void *use_one(void *argument) {
     return argument;
 }
 
-static void threads_have_their_own(void **state) {
+TEST(threads_have_their_own) {
     pthread_t threads[4];
-    (void)state;
     for (int i = 0; i < 4; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, use_one, NULL), 0);
     }
@@ -168,13 +142,4 @@ static void threads_have_their_own(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, nothing_left)
-        TEST(one_call_is_enough),        TEST(options_are_taken),
-        TEST(no_device_is_the_reason),   TEST(what_was_started_is_computed),
-        TEST(every_allocation_may_fail), TEST(a_callback_ends_it),
-        TEST(threads_have_their_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, nothing_left)

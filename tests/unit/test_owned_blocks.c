@@ -64,22 +64,12 @@ static void beside_frees(const char *backend, void (*one)(vram_pool *pool)) {
     vram_context_destroy(rig.context);
 }
 
-static void a_new_buffer_has_its_memory(void **state) {
-    (void)state;
+TEST(a_new_buffer_has_its_memory) {
     beside_frees("sim", buffer_round);
     beside_frees("host", buffer_round);
 }
 
-static void a_new_block_of_a_scope_is_the_scopes(void **state) {
-    (void)state;
+TEST(a_new_block_of_a_scope_is_the_scopes) {
     beside_frees("sim", scope_round);
     beside_frees("host", scope_round);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_new_buffer_has_its_memory),
-        cmocka_unit_test(a_new_block_of_a_scope_is_the_scopes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,21 +5,17 @@
  */
 #include "live/page_folder.h"
 #include "page_maker.h"
+#include "rig/rig.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char root[64];     /* /dev/shm and /run/user are below it */
 static char runtime[128]; /* and so is XDG_RUNTIME_DIR */
@@ -151,8 +147,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
 
 /* --------------------------------------------------------------------- names */
 
-static void names_are_checked(void **state) {
-    (void)state;
+TEST(names_are_checked) {
     static const struct {
         const char *name;
         bool good;
@@ -180,8 +175,7 @@ static void names_are_checked(void **state) {
 
 /* ----------------------------------------------------------------- processes */
 
-static void processes_are_looked_at(void **state) {
-    (void)state;
+TEST(processes_are_looked_at) {
     static const struct {
         int error;
         const char *text;
@@ -265,8 +259,7 @@ static void make_folder(const char *below, char path[256]) {
     (void)__real_mkdir(path, 0700);
 }
 
-static void pages_that_are_others(void **state) {
-    (void)state;
+TEST(pages_that_are_others) {
     char folder[256];
     make_folder("/runtime/vram", folder);
     assert_int_equal(setenv("XDG_RUNTIME_DIR", runtime, 1), 0);
@@ -302,8 +295,7 @@ static void pages_that_are_others(void **state) {
     kill_error = 0;
 }
 
-static void folders_that_are_others(void **state) {
-    (void)state;
+TEST(folders_that_are_others) {
     char folder[256], far[512];
     make_folder("/runtime/vram", folder);
     struct page_maker page = page_of(7, 500, 77);
@@ -335,8 +327,7 @@ static void folders_that_are_others(void **state) {
     assert_int_equal(met.read, 0);
 }
 
-static void root_sees_all_users(void **state) {
-    (void)state;
+TEST(root_sees_all_users) {
     static const char *const folders[] = {"/run/user/1000/vram", "/run/user/x/vram",
                                           "/dev/shm/vram-1000",  "/dev/shm/vram-12x",
                                           "/dev/shm/vram-0",     "/dev/shm/vram-4294967295",
@@ -385,8 +376,7 @@ static void root_sees_all_users(void **state) {
 
 /* -------------------------------------------------------------------- making */
 
-static void folders_are_made(void **state) {
-    (void)state;
+TEST(folders_are_made) {
     char folder[256], far[512];
     make_folder("/runtime", folder);
     make_folder("/dev/shm", folder);
@@ -425,8 +415,7 @@ static void folders_are_made(void **state) {
     rights = 0;
 }
 
-static int tree_begin(void **state) {
-    (void)state;
+static int tree_begin(void) {
     user = 1000;
     kill_error = 0;
     stat_text = STAT_OF("S", "3");
@@ -438,18 +427,10 @@ static int tree_begin(void **state) {
     return 0;
 }
 
-static int tree_end(void **state) {
+static int tree_end(void) {
     char command[128];
-    (void)state;
     snprintf(command, sizeof command, "rm -r %s", root);
     return system(command);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_begin, tree_end)
-        TEST(names_are_checked),       TEST(processes_are_looked_at), TEST(pages_that_are_others),
-        TEST(folders_that_are_others), TEST(root_sees_all_users),     TEST(folders_are_made),
-    };
-    return cmocka_run_group_tests_name("page_folder", tests, NULL, NULL);
-}
+EACH_TEST(tree_begin, tree_end)

@@ -3,17 +3,14 @@
 #include "live/attach.h"
 #include "live/page_folder.h"
 #include "page_maker.h"
+#include "rig/rig.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char folder[64], pages[80]; /* XDG_RUNTIME_DIR, and `vram` in it */
 static int pages_fd;
@@ -65,8 +62,7 @@ static enum page_state take(const struct page_maker *page, struct page_view *vie
     return state;
 }
 
-static void a_page_is_read_as_it_was_written(void **state) {
-    (void)state;
+TEST(a_page_is_read_as_it_was_written) {
     struct page_maker page;
     struct page_view view;
     page_make(&page, 7, 8, 9);
@@ -79,8 +75,7 @@ static void a_page_is_read_as_it_was_written(void **state) {
     page_view_free(&view);
 }
 
-static void rows_of_a_later_version_may_be_longer(void **state) {
-    (void)state;
+TEST(rows_of_a_later_version_may_be_longer) {
     struct page_maker page;
     struct page_view view;
     page_make(&page, 7, 8, 9);
@@ -91,8 +86,7 @@ static void rows_of_a_later_version_may_be_longer(void **state) {
     page_view_free(&view);
 }
 
-static void wrong_heads_are_refused(void **state) {
-    (void)state;
+TEST(wrong_heads_are_refused) {
     struct page_maker good, page;
     struct page_view view;
     const char *problem;
@@ -113,8 +107,7 @@ static void wrong_heads_are_refused(void **state) {
     assert_int_equal(take(&page, &view), PAGE_WRONG);
 }
 
-static void wrong_tables_are_refused(void **state) {
-    (void)state;
+TEST(wrong_tables_are_refused) {
     static const struct {
         uint32_t offset, stride, count, total;
     } wrong[] = {
@@ -138,8 +131,7 @@ static void wrong_tables_are_refused(void **state) {
     }
 }
 
-static void lies_become_harmless(void **state) {
-    (void)state;
+TEST(lies_become_harmless) {
     struct page_maker page;
     struct page_view view;
     page_make(&page, 7, 8, 9);
@@ -164,8 +156,7 @@ static void lies_become_harmless(void **state) {
     page_view_free(&view);
 }
 
-static void sums_neither_overflow_nor_invent(void **state) {
-    (void)state;
+TEST(sums_neither_overflow_nor_invent) {
     assert_true(page_sum(1, 2) == 3);
     assert_true(page_sum(PAGE_NUMBER_MAX, PAGE_NUMBER_MAX) == PAGE_NUMBER_MAX);
     assert_true(page_sum(1, VRAM_LIVE_PAGE_UNKNOWN) == VRAM_LIVE_PAGE_UNKNOWN);
@@ -225,8 +216,7 @@ static struct pages_met look(int *seen) {
     return met;
 }
 
-static void a_page_of_a_running_process_is_found(void **state) {
-    (void)state;
+TEST(a_page_of_a_running_process_is_found) {
     struct page_maker page;
     struct page_name parts;
     char name[PAGE_NAME_MAX];
@@ -257,8 +247,7 @@ static void a_page_of_a_running_process_is_found(void **state) {
 }
 
 /* Its owner truncates or updates it between two of the reader's steps. */
-static void a_page_changes_while_it_is_read(void **state) {
-    (void)state;
+TEST(a_page_changes_while_it_is_read) {
     struct page_maker page;
     struct page_view view;
     const char *problem;
@@ -283,8 +272,7 @@ static void a_page_changes_while_it_is_read(void **state) {
     assert_int_equal(unlinkat(pages_fd, "moving", 0), 0);
 }
 
-static void answers_without_host_memory(void **state) {
-    (void)state;
+TEST(answers_without_host_memory) {
     static const char whole[] = "vram-live 1\nsum 1 2 3 4\ngroup 1 1 1 1 1 1 0 t\nframe a\n"
                                 "block 1 2 3 4 5 6\ntag t\npool p\nname n\nframe b\nend\n";
     struct attach_answer answer;
@@ -310,8 +298,7 @@ static void answers_without_host_memory(void **state) {
     }
 }
 
-static void pages_of_ended_processes_are_removed(void **state) {
-    (void)state;
+TEST(pages_of_ended_processes_are_removed) {
     struct page_maker page;
     struct page_name parts;
     char name[PAGE_NAME_MAX];
@@ -349,8 +336,7 @@ static void pages_of_ended_processes_are_removed(void **state) {
     assert_int_equal(unlinkat(pages_fd, name, 0), 0);
 }
 
-static void ten_thousand_stale_pages_are_removed(void **state) {
-    (void)state;
+TEST(ten_thousand_stale_pages_are_removed) {
     struct page_name parts;
     char name[PAGE_NAME_MAX];
     int seen;
@@ -364,8 +350,7 @@ static void ten_thousand_stale_pages_are_removed(void **state) {
     assert_int_equal(look(&seen).removed, 0);
 }
 
-static void what_is_not_a_page_is_left_alone(void **state) {
-    (void)state;
+TEST(what_is_not_a_page_is_left_alone) {
     static const char *const names[] = {"notes",      "1-2-3.txt",
                                         "1-2.page",   "-1-2-3.page",
                                         "0-0-0.page", "1-2-99999999999999999999999.page"};
@@ -397,8 +382,7 @@ static void what_is_not_a_page_is_left_alone(void **state) {
     assert_int_equal(unlinkat(pages_fd, name, 0), 0);
 }
 
-static int folder_make(void **state) {
-    (void)state;
+static int folder_make(void) {
     /* In memory, where files are made and removed quickly. */
     snprintf(folder, sizeof folder, "%s/vram-pages-XXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
@@ -409,26 +393,9 @@ static int folder_make(void **state) {
     return setenv("XDG_RUNTIME_DIR", folder, 1) || pages_fd < 0;
 }
 
-static int folder_remove(void **state) {
-    (void)state;
+static int folder_remove(void) {
     close(pages_fd);
     return rmdir(pages) || rmdir(folder); /* nothing is left in it */
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_page_is_read_as_it_was_written),
-        cmocka_unit_test(rows_of_a_later_version_may_be_longer),
-        cmocka_unit_test(wrong_heads_are_refused),
-        cmocka_unit_test(wrong_tables_are_refused),
-        cmocka_unit_test(lies_become_harmless),
-        cmocka_unit_test(sums_neither_overflow_nor_invent),
-        cmocka_unit_test(a_page_of_a_running_process_is_found),
-        cmocka_unit_test(a_page_changes_while_it_is_read),
-        cmocka_unit_test(answers_without_host_memory),
-        cmocka_unit_test(pages_of_ended_processes_are_removed),
-        cmocka_unit_test(ten_thousand_stale_pages_are_removed),
-        cmocka_unit_test(what_is_not_a_page_is_left_alone),
-    };
-    return cmocka_run_group_tests(tests, folder_make, folder_remove);
-}
+WHOLE_FILE(folder_make, folder_remove)

@@ -23,8 +23,7 @@ static void work(struct bench *bench, struct replay_block *block) {
     block->used_queues = 2;
 }
 
-static void odd_sizes(void **state) {
-    (void)state;
+TEST(odd_sizes) {
     static const struct policy *const both[] = {&policy_expandable, &policy_async};
     for (int i = 0; i < 2; i++) {
         struct bench bench;
@@ -42,8 +41,7 @@ static void odd_sizes(void **state) {
 
 /* ----------------------------------------------------------------- expandable */
 
-static void pages_have_their_sizes(void **state) {
-    (void)state;
+TEST(pages_have_their_sizes) {
     struct bench bench;
     open_bench(&bench, &policy_expandable, "memory=1G");
     struct replay_block small = take(&bench, 1, 0);
@@ -66,8 +64,7 @@ static void pages_have_their_sizes(void **state) {
 }
 
 /* The chunk in front of unmapped addresses is the smaller one, and is spared. */
-static void end_of_a_segment_is_taken_late(void **state) {
-    (void)state;
+TEST(end_of_a_segment_is_taken_late) {
     struct bench bench;
     open_bench(&bench, &policy_expandable, "memory=1G");
     struct replay_block a = take(&bench, 10 * MIB, 0), b = take(&bench, 6 * MIB, 0);
@@ -88,8 +85,7 @@ static void end_of_a_segment_is_taken_late(void **state) {
 }
 
 /* 64 MiB of device: pages of free chunks are unmapped, and mapped again where they are needed. */
-static void free_pages_are_unmapped_when_full(void **state) {
-    (void)state;
+TEST(free_pages_are_unmapped_when_full) {
     struct bench bench;
     open_bench(&bench, &policy_expandable, "memory=64M");
     struct replay_block a = take(&bench, 30 * MIB, 0), b = take(&bench, 30 * MIB, 0);
@@ -112,8 +108,7 @@ static void free_pages_are_unmapped_when_full(void **state) {
 }
 
 /* A block of nearly all memory leaves addresses for no second one: there is a second segment. */
-static void a_second_segment_is_made(void **state) {
-    (void)state;
+TEST(a_second_segment_is_made) {
     struct bench bench;
     open_bench(&bench, &policy_expandable, "memory=100M");
     struct replay_block a = take(&bench, 70 * MIB, 0), b = take(&bench, 10 * MIB, 0);
@@ -126,8 +121,7 @@ static void a_second_segment_is_made(void **state) {
     close_bench(&bench);
 }
 
-static void expandable_waits_for_other_queues(void **state) {
-    (void)state;
+TEST(expandable_waits_for_other_queues) {
     struct bench bench;
     open_bench(&bench, &policy_expandable, "memory=1G,lag=1000,seed=5");
     struct replay_block a = take(&bench, 2 * MIB, 0);
@@ -153,8 +147,7 @@ static void pass_time(struct bench *bench) {
     }
 }
 
-static void async_grows_by_32_mib(void **state) {
-    (void)state;
+TEST(async_grows_by_32_mib) {
     struct bench bench;
     open_bench(&bench, &policy_async, "memory=1G");
     struct replay_block a = take(&bench, 20 * MIB, 0);
@@ -172,8 +165,7 @@ static void async_grows_by_32_mib(void **state) {
 }
 
 /* What the queue freed goes before what was never used, whatever fits better. */
-static void own_pending_chunks_come_first(void **state) {
-    (void)state;
+TEST(own_pending_chunks_come_first) {
     struct bench bench;
     open_bench(&bench, &policy_async, "memory=1G");
     struct replay_block a = take(&bench, 10 * MIB, 0), b = take(&bench, 10 * MIB, 0);
@@ -192,8 +184,7 @@ static void own_pending_chunks_come_first(void **state) {
 }
 
 /* A chunk that has long been free joins the end of the range, and its pages move. */
-static void idle_pages_move(void **state) {
-    (void)state;
+TEST(idle_pages_move) {
     struct bench bench;
     open_bench(&bench, &policy_async, "memory=1G");
     struct replay_block a = take(&bench, 100 * MIB, 0), b = take(&bench, 20 * MIB, 0);
@@ -213,8 +204,7 @@ static void idle_pages_move(void **state) {
 }
 
 /* Another queue's chunk is taken rather than new memory, behind a wait on the device. */
-static void another_queue_is_waited_for(void **state) {
-    (void)state;
+TEST(another_queue_is_waited_for) {
     struct bench bench;
     open_bench(&bench, &policy_async, "memory=1G,lag=1000,seed=5");
     struct replay_block a = take(&bench, 30 * MIB, 0);
@@ -234,8 +224,7 @@ static void another_queue_is_waited_for(void **state) {
 }
 
 /* 128 MiB of device: what is pending is waited for, and its pages move, before anything fails. */
-static void async_waits_when_full(void **state) {
-    (void)state;
+TEST(async_waits_when_full) {
     struct bench bench;
     open_bench(&bench, &policy_async, "memory=128M");
     struct replay_block a = take(&bench, 60 * MIB, 0), b = take(&bench, 2 * MIB, 0);
@@ -253,8 +242,7 @@ static void async_waits_when_full(void **state) {
 }
 
 /* Moved pages leave addresses behind, so that the range comes to its end and another is made. */
-static void addresses_run_out(void **state) {
-    (void)state;
+TEST(addresses_run_out) {
     struct bench bench;
     open_bench(&bench, &policy_async, "memory=320M");
     struct replay_block kept = take(&bench, 512, 0);
@@ -279,8 +267,7 @@ static void addresses_run_out(void **state) {
 /* ------------------------------------------------------------ failing drivers */
 
 /* Every call of a driver fails in turn: the policy says so, and leaves nothing behind. */
-static void failing_calls(void **state) {
-    (void)state;
+TEST(failing_calls) {
     static const struct policy *const both[] = {&policy_expandable, &policy_async};
     static const vram_sim_call kinds[] = {VRAM_SIM_RESERVE, VRAM_SIM_CREATE, VRAM_SIM_MAP,
                                           VRAM_SIM_UNMAP, VRAM_SIM_SIGNAL};
@@ -313,23 +300,4 @@ static void failing_calls(void **state) {
             close_bench(&bench);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(odd_sizes),
-        cmocka_unit_test(pages_have_their_sizes),
-        cmocka_unit_test(end_of_a_segment_is_taken_late),
-        cmocka_unit_test(free_pages_are_unmapped_when_full),
-        cmocka_unit_test(a_second_segment_is_made),
-        cmocka_unit_test(expandable_waits_for_other_queues),
-        cmocka_unit_test(async_grows_by_32_mib),
-        cmocka_unit_test(own_pending_chunks_come_first),
-        cmocka_unit_test(idle_pages_move),
-        cmocka_unit_test(another_queue_is_waited_for),
-        cmocka_unit_test(async_waits_when_full),
-        cmocka_unit_test(addresses_run_out),
-        cmocka_unit_test(failing_calls),
-    };
-    return cmocka_run_group_tests_name("paged_policy", tests, NULL, NULL);
 }

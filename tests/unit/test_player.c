@@ -4,14 +4,11 @@
 #include "replay/player.h"
 #include "replay/relay.h"
 #include "replay/trace_reader.h"
+#include "rig/rig.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct trace generate(const char *text) {
     struct trace trace;
@@ -47,8 +44,7 @@ static struct pass play(const struct session_options *options, const struct trac
 /* ---------------------------------------------------------------------- passes */
 
 /* A cache serves a steady program without the driver once it knows it; the driver alone never. */
-static void second_pass_needs_no_driver(void **state) {
-    (void)state;
+TEST(second_pass_needs_no_driver) {
     struct session_options options = {.place.backend = "sim",
                                       .place.sim = "memory=8G,profile=h200"};
     struct trace trace = generate("steady,steps=5");
@@ -68,8 +64,7 @@ static void second_pass_needs_no_driver(void **state) {
 }
 
 /* Contents stay whole on devices that work late and out of order, with every kind of trace. */
-static void contents_stay_whole(void **state) {
-    (void)state;
+TEST(contents_stay_whole) {
     static const char *const traces[] = {
         "steady,steps=2,blocks=100,max=256K",
         "queues,steps=3,blocks=60,max=256K",
@@ -94,8 +89,7 @@ static void contents_stay_whole(void **state) {
     }
 }
 
-static void works_on_the_host(void **state) {
-    (void)state;
+TEST(works_on_the_host) {
     struct session_options options = {.place.backend = "host", .verify = true, .pace = true};
     struct trace trace = generate("queues,steps=2,blocks=60,max=256K,step_us=2000");
     struct pass pass = play(&options, &trace, &policy_caching, 1);
@@ -109,8 +103,7 @@ static void works_on_the_host(void **state) {
 }
 
 /* The simulated clock follows the trace. */
-static void clock_follows_the_trace(void **state) {
-    (void)state;
+TEST(clock_follows_the_trace) {
     static const char text[] = TRACE_HEADER "\na,1,10,0,100\nf,1,,,2000100\n";
     vram_context_options options = {.size = sizeof options, .backends = "sim", .sim = ""};
     vram_context *context;
@@ -133,8 +126,7 @@ static void clock_follows_the_trace(void **state) {
 
 /* -------------------------------------------------------------------- failures */
 
-static void does_not_fit(void **state) {
-    (void)state;
+TEST(does_not_fit) {
     struct session_options options = {
         .place.backend = "sim", .place.sim = "memory=64M", .verify = true};
     struct trace trace =
@@ -150,8 +142,7 @@ static void does_not_fit(void **state) {
 }
 
 /* The device fails at every call in turn: no crash, no leak (the sanitizer sees), a reason. */
-static void survives_lost_devices(void **state) {
-    (void)state;
+TEST(survives_lost_devices) {
     struct trace trace = generate("threads,steps=1,blocks=12,weights=2,max=64K,threads=2,queues=2");
     for (int i = 0; i < 2; i++) {
         const struct policy *policy = i ? &policy_naive : &policy_caching;
@@ -174,8 +165,7 @@ static void survives_lost_devices(void **state) {
     trace_free(&trace);
 }
 
-static void unknown_device(void **state) {
-    (void)state;
+TEST(unknown_device) {
     struct trace trace = generate("steady,steps=1,blocks=1");
     struct session *session = NULL;
     struct session_options options = {.place.backend = "sim", .place.device = 7};
@@ -230,8 +220,7 @@ static const struct policy policy_shared = {
     .end = shared_end,
 };
 
-static void finds_overlap(void **state) {
-    (void)state;
+TEST(finds_overlap) {
     struct session_options options = {
         .place.backend = "sim", .place.sim = "memory=64M", .verify = true};
     struct trace apart = read_text(TRACE_HEADER "\na,1,1001,0,0\nf,1,,,1\na,2,999,0,2\nf,2,,,3\n");
@@ -253,8 +242,7 @@ static vram_status hasty_free(void *state, struct replay_block *block, uint32_t 
 
 /* Queue 1 has much to do before it writes block 2, which is freed and its memory taken
    meanwhile. */
-static void finds_early_reuse(void **state) {
-    (void)state;
+TEST(finds_early_reuse) {
     static const char text[] = TRACE_HEADER "\na,1,80000000,1,0\na,2,1000000,0,1\n"
                                             "u,1,,1,2\nu,1,,1,3\nu,1,,1,4\nu,1,,1,5\n"
                                             "u,2,,1,6\nf,2,,,7\n"
@@ -275,8 +263,7 @@ static void finds_early_reuse(void **state) {
     trace_free(&trace);
 }
 
-static void compares_every_byte(void **state) {
-    (void)state;
+TEST(compares_every_byte) {
     uint8_t memory[64];
     uint32_t pattern = 0x44332211;
     for (uint64_t bytes = 1; bytes <= sizeof memory; bytes++) {
@@ -293,8 +280,7 @@ static void compares_every_byte(void **state) {
 }
 
 /* A block larger than all the buffers together goes through them in pieces. */
-static void checks_large_blocks(void **state) {
-    (void)state;
+TEST(checks_large_blocks) {
     struct session_options options = {
         .place.backend = "sim", .place.sim = "memory=256M", .verify = true};
     struct trace trace = read_text(TRACE_HEADER "\na,1,50000003,0,0\nf,1,,,1\n");
@@ -324,28 +310,9 @@ static bool run_turn(void *user, uint32_t *thread) {
     return ++race->turns < 3000;
 }
 
-static void relay_takes_turns(void **state) {
-    (void)state;
+TEST(relay_takes_turns) {
     struct race race = {.turns = 0};
     assert_int_equal(relay_run(3, 0, run_turn, &race), VRAM_OK);
     assert_int_equal(race.turns, 3000);
     assert_int_equal(race.wrong, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(second_pass_needs_no_driver),
-        cmocka_unit_test(contents_stay_whole),
-        cmocka_unit_test(works_on_the_host),
-        cmocka_unit_test(clock_follows_the_trace),
-        cmocka_unit_test(does_not_fit),
-        cmocka_unit_test(survives_lost_devices),
-        cmocka_unit_test(unknown_device),
-        cmocka_unit_test(finds_overlap),
-        cmocka_unit_test(finds_early_reuse),
-        cmocka_unit_test(compares_every_byte),
-        cmocka_unit_test(checks_large_blocks),
-        cmocka_unit_test(relay_takes_turns),
-    };
-    return cmocka_run_group_tests_name("player", tests, NULL, NULL);
 }

@@ -6,20 +6,14 @@
  * middle of one: exactly what a second thread can do, but at will.
  */
 #include "device/objects.h"
-#include "device/ops.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/os/os.h"
+#include "rig/rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 enum { SIGNALS_MAX = 64 };
 
@@ -63,8 +57,7 @@ static vram_status fake_poll(struct vr_queue *base) {
 
 static const struct vr_queue_ops fake_ops = {.signal = fake_signal, .poll = fake_poll};
 
-static int start(void **state) {
-    (void)state;
+static int start(void) {
     memset(&driver, 0, sizeof driver);
     memset(&context, 0, sizeof context);
     memset(&device, 0, sizeof device);
@@ -81,9 +74,8 @@ static int start(void **state) {
     return 0;
 }
 
-static void one_mark_writes_its_number(void **state) {
+TEST(one_mark_writes_its_number) {
     uint64_t value;
-    (void)state;
     assert_int_equal(vr_queue_mark(&queue, &value), VRAM_OK);
     assert_int_equal(value, 1);
     assert_int_equal(driver.count, 1);
@@ -91,9 +83,8 @@ static void one_mark_writes_its_number(void **state) {
 }
 
 /* Another mark overtakes this one: number 2 reaches the driver before number 1. */
-static void an_overtaken_mark_writes_the_newest_again(void **state) {
+TEST(an_overtaken_mark_writes_the_newest_again) {
     uint64_t value;
-    (void)state;
     driver.nested = 1;
     assert_int_equal(vr_queue_mark(&queue, &value), VRAM_OK);
     assert_int_equal(value, 1);
@@ -104,11 +95,10 @@ static void an_overtaken_mark_writes_the_newest_again(void **state) {
 }
 
 /* However they nest, the last write is the highest number, and nobody repeats without reason. */
-static void the_last_write_is_always_the_highest(void **state) {
-    (void)state;
+TEST(the_last_write_is_always_the_highest) {
     for (unsigned depth = 1; depth < 6; depth++) {
         uint64_t value;
-        start(NULL);
+        start();
         driver.nested = depth;
         assert_int_equal(vr_queue_mark(&queue, &value), VRAM_OK);
         assert_int_equal(value, 1);
@@ -119,11 +109,10 @@ static void the_last_write_is_always_the_highest(void **state) {
 
 /* Claim (1) of point.c: a write of v stands behind the work of every number up to v, which is so
    when all of them were taken before it reached the driver. */
-static void a_word_never_claims_too_much(void **state) {
+TEST(a_word_never_claims_too_much) {
     uint64_t value;
-    (void)state;
     for (unsigned depth = 0; depth < 6; depth++) {
-        start(NULL);
+        start();
         driver.nested = depth;
         assert_int_equal(vr_queue_mark(&queue, &value), VRAM_OK);
         for (unsigned i = 0; i < driver.count; i++) {
@@ -134,9 +123,8 @@ static void a_word_never_claims_too_much(void **state) {
     }
 }
 
-static void a_refused_signal_gives_no_point(void **state) {
+TEST(a_refused_signal_gives_no_point) {
     uint64_t value = 99;
-    (void)state;
     driver.answer = VRAM_ERR_BACKEND;
     assert_int_equal(vr_queue_mark(&queue, &value), VRAM_ERR_BACKEND);
     assert_int_equal(value, 99);
@@ -147,25 +135,22 @@ static void a_refused_signal_gives_no_point(void **state) {
     assert_int_equal(driver.values[0], 2);
 }
 
-static void a_captured_queue_is_told_apart(void **state) {
+TEST(a_captured_queue_is_told_apart) {
     uint64_t value;
-    (void)state;
     driver.answer = VRAM_ERR_CAPTURE;
     assert_int_equal(vr_queue_mark(&queue, &value), VRAM_ERR_CAPTURE);
 }
 
 /* ------------------------------------------------------------------ waiting */
 
-static void waiting_reads_the_word_first(void **state) {
-    (void)state;
+TEST(waiting_reads_the_word_first) {
     vr_store(&word, 5, VR_RELEASE);
     assert_int_equal(vr_queue_wait_value(&queue, 5, 0), VRAM_OK);
     assert_int_equal(driver.polls, 0);
 }
 
-static void a_deadline_ends_every_wait(void **state) {
+TEST(a_deadline_ends_every_wait) {
     VR_OPERATION("test");
-    (void)state;
     assert_int_equal(vr_queue_wait_value(&queue, 1, 0), VRAM_ERR_TIMEOUT);
     assert_int_equal(vr_queue_wait_value(&queue, 1, 3000000), VRAM_ERR_TIMEOUT);
     assert_int_equal(vr_queue_wait_value(&queue, 1, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_TIMEOUT);
@@ -191,8 +176,7 @@ static void sleep_and_pass(void *user, uint64_t ns) {
 
 /* A sleep takes longer than a short wait does. Where there is one processor it may be needed by
    others. */
-static void a_short_wait_does_not_sleep(void **state) {
-    (void)state;
+TEST(a_short_wait_does_not_sleep) {
     const struct vr_clock_source source = {NULL, sleep_and_pass, NULL};
     first_sleep.at = 0;
     vr_clock_set(&source);
@@ -223,8 +207,7 @@ int __wrap_sched_yield(void) {
     return __real_sched_yield();
 }
 
-static void a_busy_machine_makes_no_wait_yield_for_long(void **state) {
-    (void)state;
+TEST(a_busy_machine_makes_no_wait_yield_for_long) {
     slow_yields = 1;
     vram_status status = vr_queue_wait_value(&queue, 1, 3000000);
     unsigned yields = slow_yields - 1;
@@ -233,8 +216,7 @@ static void a_busy_machine_makes_no_wait_yield_for_long(void **state) {
     assert_in_range(yields, 0, 1);
 }
 
-static void loss_ends_a_wait_and_is_remembered(void **state) {
-    (void)state;
+TEST(loss_ends_a_wait_and_is_remembered) {
     driver.poll_answer = VRAM_ERR_DEVICE_LOST;
     assert_int_equal(vr_queue_wait_value(&queue, 1, UINT64_C(60000000000)), VRAM_ERR_DEVICE_LOST);
     assert_true(vr_load(&device.base.lost, VR_ACQUIRE));
@@ -243,8 +225,7 @@ static void loss_ends_a_wait_and_is_remembered(void **state) {
     assert_int_equal(driver.polls, polls); /* no driver call on a lost device */
 }
 
-static void other_errors_end_a_wait_unchanged(void **state) {
-    (void)state;
+TEST(other_errors_end_a_wait_unchanged) {
     driver.poll_answer = VRAM_ERR_BACKEND;
     assert_int_equal(vr_queue_wait_value(&queue, 1, UINT64_C(60000000000)), VRAM_ERR_BACKEND);
     assert_false(vr_load(&device.base.lost, VR_ACQUIRE));
@@ -252,8 +233,7 @@ static void other_errors_end_a_wait_unchanged(void **state) {
 
 /* A look at an idle queue passes the number, one at a busy queue does not. The error record
    stays. */
-static void a_look_asks_the_driver_once(void **state) {
-    (void)state;
+TEST(a_look_asks_the_driver_once) {
     vr_error_set(VRAM_ERR_BUSY, "fake", "before", 3, "an error from before");
     driver.poll_answer = VRAM_OK;
     vr_queue_look(&queue, 1);
@@ -267,21 +247,4 @@ static void a_look_asks_the_driver_once(void **state) {
     assert_string_equal(vram_error_get()->text, "an error from before");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(one_mark_writes_its_number, start),
-        cmocka_unit_test_setup(an_overtaken_mark_writes_the_newest_again, start),
-        cmocka_unit_test_setup(the_last_write_is_always_the_highest, start),
-        cmocka_unit_test_setup(a_word_never_claims_too_much, start),
-        cmocka_unit_test_setup(a_refused_signal_gives_no_point, start),
-        cmocka_unit_test_setup(a_captured_queue_is_told_apart, start),
-        cmocka_unit_test_setup(waiting_reads_the_word_first, start),
-        cmocka_unit_test_setup(a_deadline_ends_every_wait, start),
-        cmocka_unit_test_setup(a_short_wait_does_not_sleep, start),
-        cmocka_unit_test_setup(a_busy_machine_makes_no_wait_yield_for_long, start),
-        cmocka_unit_test_setup(loss_ends_a_wait_and_is_remembered, start),
-        cmocka_unit_test_setup(other_errors_end_a_wait_unchanged, start),
-        cmocka_unit_test_setup(a_look_asks_the_driver_once, start),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(start, NULL)

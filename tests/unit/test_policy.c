@@ -20,8 +20,7 @@ static uint64_t draw(uint64_t *random) {
 }
 
 /* Against an array that is searched from end to end. */
-static void tree_finds_best_fit(void **state) {
-    (void)state;
+TEST(tree_finds_best_fit) {
     enum { NODES = 300 };
     static struct size_node nodes[NODES];
     bool in[NODES] = {false};
@@ -62,8 +61,7 @@ static void tree_finds_best_fit(void **state) {
 
 /* --------------------------------------------------------------------- caching */
 
-static void segments_have_their_sizes(void **state) {
-    (void)state;
+TEST(segments_have_their_sizes) {
     static const struct {
         uint64_t bytes, segment;
     } rows[] = {
@@ -83,8 +81,7 @@ static void segments_have_their_sizes(void **state) {
     }
 }
 
-static void small_blocks_share_and_join(void **state) {
-    (void)state;
+TEST(small_blocks_share_and_join) {
     struct bench bench;
     open_bench(&bench, &policy_caching, "memory=1G");
     struct replay_block a = take(&bench, 100, 0), b = take(&bench, 513, 0), c = take(&bench, 1, 0);
@@ -103,8 +100,7 @@ static void small_blocks_share_and_join(void **state) {
 }
 
 /* Of 20 MiB, 19 are taken: what is left is 1 MiB and stays with the block. */
-static void large_rest_is_not_split(void **state) {
-    (void)state;
+TEST(large_rest_is_not_split) {
     struct bench bench;
     open_bench(&bench, &policy_caching, "memory=1G");
     struct replay_block a = take(&bench, 20 * MIB, 0);
@@ -122,8 +118,7 @@ static void large_rest_is_not_split(void **state) {
     close_bench(&bench);
 }
 
-static void queues_do_not_share(void **state) {
-    (void)state;
+TEST(queues_do_not_share) {
     struct bench bench;
     open_bench(&bench, &policy_caching, "memory=1G");
     struct replay_block a = take(&bench, MIB, 0);
@@ -136,8 +131,7 @@ static void queues_do_not_share(void **state) {
 }
 
 /* A block that queue 1 still works on is not handed out again, and then it is. */
-static void used_blocks_wait(void **state) {
-    (void)state;
+TEST(used_blocks_wait) {
     struct bench bench;
     open_bench(&bench, &policy_caching, "memory=1G,lag=1000,seed=5");
     struct replay_block a = take(&bench, 2 * MIB, 0);
@@ -156,8 +150,7 @@ static void used_blocks_wait(void **state) {
 }
 
 /* 64 MiB of device: cached segments are given back before anything fails. */
-static void cache_is_released_when_full(void **state) {
-    (void)state;
+TEST(cache_is_released_when_full) {
     struct bench bench;
     struct policy_counts counts;
     open_bench(&bench, &policy_caching, "memory=64M");
@@ -175,8 +168,7 @@ static void cache_is_released_when_full(void **state) {
     close_bench(&bench);
 }
 
-static void odd_sizes(void **state) {
-    (void)state;
+TEST(odd_sizes) {
     static const struct policy *const both[] = {&policy_caching, &policy_naive};
     for (int i = 0; i < 2; i++) {
         struct bench bench;
@@ -193,8 +185,7 @@ static void odd_sizes(void **state) {
 
 /* --------------------------------------------------------------------- naive */
 
-static void naive_is_one_call_each(void **state) {
-    (void)state;
+TEST(naive_is_one_call_each) {
     struct bench bench;
     struct policy_counts counts;
     open_bench(&bench, &policy_naive, "memory=64M");
@@ -249,8 +240,7 @@ static void expect_peak(const struct trace *trace, const struct policy *policy, 
     }
 }
 
-static void peaks_are_those_of_pytorch(void **state) {
-    (void)state;
+TEST(peaks_are_those_of_pytorch) {
     if (!inflate_built) {
         skip();
     }
@@ -263,15 +253,4 @@ static void peaks_are_those_of_pytorch(void **state) {
         expect_peak(&trace, &policy_async, measured[i].async, 0.05);
         trace_free(&trace);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tree_finds_best_fit),         cmocka_unit_test(segments_have_their_sizes),
-        cmocka_unit_test(small_blocks_share_and_join), cmocka_unit_test(large_rest_is_not_split),
-        cmocka_unit_test(queues_do_not_share),         cmocka_unit_test(used_blocks_wait),
-        cmocka_unit_test(cache_is_released_when_full), cmocka_unit_test(odd_sizes),
-        cmocka_unit_test(naive_is_one_call_each),      cmocka_unit_test(peaks_are_those_of_pytorch),
-    };
-    return cmocka_run_group_tests_name("policy", tests, NULL, NULL);
 }

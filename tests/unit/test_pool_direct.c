@@ -3,23 +3,13 @@
  * test_pool_direct.c: pools with pooling switched off (option pool). Same calls, same statuses, and
  * the driver sees every allocation and every free, the latter never under unfinished work.
  */
-#include "base/handle.h"
-#include "base/memory.h"
-#include "base/option.h"
 #include "byte_units.h"
 #include "unit/assert_ok.h"
-#include "unit/nothing_left.h"
 #include "unit/stats_of.h"
 #include "vram/vram.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct rig {
     vram_context *context;
@@ -57,9 +47,8 @@ static void rig_end(struct rig *rig, bool complete) {
 }
 
 /* Every allocation is one of the driver's, and every free one too; nothing is held between them. */
-static void the_driver_sees_every_call(void **state) {
+TEST(the_driver_sees_every_call) {
     static const uint64_t sizes[] = {0, 1, 700, 40 * 1024, 3 * 1024 * 1024 + 5};
-    (void)state;
     struct rig rig = rig_make("memory=64M", 0);
     uint64_t taken = 0;
     for (int round = 0; round < 3; round++) {
@@ -93,8 +82,7 @@ static void the_driver_sees_every_call(void **state) {
 }
 
 /* What work still uses is neither given back nor handed out again. */
-static void work_keeps_its_memory(void **state) {
-    (void)state;
+TEST(work_keeps_its_memory) {
     for (uint32_t seed = 1; seed <= 20; seed++) {
         char sim[64];
         snprintf(sim, sizeof sim, "memory=64M,lag=60,seed=%u", seed);
@@ -121,9 +109,8 @@ static void work_keeps_its_memory(void **state) {
 }
 
 /* Memory that is freed and still in use is waited for when there is no other. */
-static void shortage_is_waited_for(void **state) {
+TEST(shortage_is_waited_for) {
     vram_addr addr, next;
-    (void)state;
     struct rig rig = rig_make("memory=1M,lag=50", 0);
     for (int i = 0; i < 20; i++) {
         assert_ok(vram_alloc(rig.pool, 700 * KIB, rig.queue, &addr));
@@ -134,59 +121,9 @@ static void shortage_is_waited_for(void **state) {
     rig_end(&rig, true);
 }
 
-static void sleep_is_refused_in_words(void **state) {
-    (void)state;
+TEST(sleep_is_refused_in_words) {
     struct rig rig = rig_make("memory=1M", 0);
     assert_int_equal(vram_pool_sleep(rig.pool, NULL), VRAM_ERR_UNSUPPORTED);
     assert_non_null(strstr(vram_error_get()->text, "option pool"));
     rig_end(&rig, true);
-}
-
-/* Whether the fault struck. */
-static bool try_life(bool memory, bool for_ever, int32_t code, uint64_t nth) {
-    struct rig rig = rig_make("memory=4M,lag=3", 0);
-    vram_sim_fault planned = {
-        .size = sizeof planned, .nth = nth, .for_ever = for_ever, .code = code};
-    if (memory) {
-        vr_mem_fail_at(nth, for_ever);
-    } else {
-        assert_ok(vram_sim_fault_set(rig.context, &planned));
-    }
-    for (int i = 0; i < 6; i++) {
-        vram_addr addr = 0;
-        vram_status status = vram_alloc(rig.pool, 300 * KIB, i % 2 ? rig.queue : NULL, &addr);
-        assert_true((status == VRAM_OK) == (addr != 0));
-        assert_ok(vram_free(addr, i % 2 ? rig.queue : rig.other));
-    }
-    bool struck = vr_mem_failed() || sim_state(&rig).faults;
-    vr_mem_fail_at(0, false);
-    assert_int_equal(stats_of(rig.pool).live_blocks, 0);
-    assert_ok(vram_sim_fault_set(rig.context, NULL));
-    (void)vram_pool_destroy(rig.pool);
-    rig_end(&rig, !for_ever || memory);
-    return struck;
-}
-
-static void any_call_may_fail(void **state) {
-    static const int32_t codes[] = {VRAM_SIM_OUT_OF_MEMORY, 9999, VRAM_SIM_DEVICE_LOST};
-    (void)state;
-    assert_ok(vram_option_set("wait_timeout", "20s"));
-    for (int i = 0; i < 8; i++) {
-        uint64_t nth = 1;
-        while (try_life(i < 2, i % 2, i < 2 ? 0 : codes[i / 2 - 1], nth)) {
-            nth++;
-        }
-        assert_true(nth > 1);
-    }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(the_driver_sees_every_call, nothing_left),
-        cmocka_unit_test_teardown(work_keeps_its_memory, nothing_left),
-        cmocka_unit_test_teardown(shortage_is_waited_for, nothing_left),
-        cmocka_unit_test_teardown(sleep_is_refused_in_words, nothing_left),
-        cmocka_unit_test_teardown(any_call_may_fail, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,9 @@
  * unfinished work is never given back, is counted as long as it is kept, and goes once the work is
  * done. The simulated driver is the judge of it.
  */
-#include "base/clock.h"
 #include "unit/child.h"
 #include "unit/device_world.h"
+#include "unit/test_time.h"
 #include "vram/pool.h"
 
 /* Work of such a device is done by polls only, which the hook can keep from it. */
@@ -19,23 +19,14 @@ struct scene {
 };
 
 /* Time passes in sleeps alone, so that deadlines come as late as they should on any machine. */
-static uint64_t clock_now(void *user) {
-    return *(uint64_t *)user;
+static int clock_start(void) {
+    test_time_begin(1, 0);
+    return start();
 }
 
-static void clock_sleep(void *user, uint64_t ns) {
-    *(uint64_t *)user += ns;
-}
-
-static int clock_start(void **state) {
-    static uint64_t now;
-    vr_clock_set(&(struct vr_clock_source){clock_now, clock_sleep, &now});
-    return start(state);
-}
-
-static int clock_end(void **state) {
-    vr_clock_set(NULL);
-    return nothing_left(state);
+static int clock_end(void) {
+    test_time_end();
+    return nothing_left();
 }
 
 /* A pool with one block, in which work is under way that ends when polls are let through. */
@@ -77,8 +68,7 @@ static void expect_kept(struct scene *scene, vram_status status) {
 /* --------------------------------------------------------------- destroying pools */
 
 /* Both kinds of pools; the memory goes when the queue ends, when the device closes, or at once. */
-static void work_keeps_the_memory(void **state) {
-    (void)state;
+TEST(work_keeps_the_memory) {
     for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags += VRAM_POOL_SEGMENTS) {
         for (int end = 0; end < 3; end++) {
             struct scene scene = scene_make(SLOW, flags, NULL);
@@ -101,8 +91,7 @@ static void work_keeps_the_memory(void **state) {
 }
 
 /* Of several queues the last one that ends sets the memory free. */
-static void the_last_queue_counts(void **state) {
-    (void)state;
+TEST(the_last_queue_counts) {
     struct scene scene = scene_make(SLOW, 0, NULL);
     vram_queue *second;
     vram_addr addr;
@@ -122,8 +111,7 @@ static void the_last_queue_counts(void **state) {
 }
 
 /* A queue that was destroyed before its work was done answers no public call; its work goes on. */
-static void destroyed_queues_count(void **state) {
-    (void)state;
+TEST(destroyed_queues_count) {
     struct scene scene = scene_make(SLOW, 0, NULL);
     vram_queue_destroy(scene.rig.queue);
     assert_int_equal(vram_pool_destroy(scene.pool), VRAM_ERR_TIMEOUT);
@@ -133,9 +121,8 @@ static void destroyed_queues_count(void **state) {
 }
 
 /* Neither can a queue be asked that is captured, nor one whose driver refuses to answer. */
-static void queues_that_cannot_be_asked_count(void **state) {
+TEST(queues_that_cannot_be_asked_count) {
     static const vram_status answers[] = {VRAM_ERR_CAPTURE, VRAM_ERR_BACKEND};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct scene scene = scene_make(SLOW, 0, NULL);
         hook.signal_answer = answers[i];
@@ -148,8 +135,7 @@ static void queues_that_cannot_be_asked_count(void **state) {
 }
 
 /* A lost device has no work any more. */
-static void lost_devices_keep_nothing(void **state) {
-    (void)state;
+TEST(lost_devices_keep_nothing) {
     struct scene scene = scene_make(SLOW, 0, NULL);
     fault(&scene.rig, VRAM_SIM_SIGNAL, 1, false, VRAM_SIM_DEVICE_LOST);
     assert_ok(vram_pool_destroy(scene.pool));
@@ -159,8 +145,7 @@ static void lost_devices_keep_nothing(void **state) {
 }
 
 /* A queue of another device may read a pool's memory. */
-static void peers_keep_the_memory(void **state) {
-    (void)state;
+TEST(peers_keep_the_memory) {
     struct scene scene = scene_make("devices=2," SLOW, 0, NULL);
     struct rig *rig = &scene.rig;
     vram_addr to;
@@ -196,8 +181,7 @@ static vram_status provider_free(void *user, vram_addr addr, uint64_t bytes) {
     return VRAM_OK;
 }
 
-static void providers_get_nothing_back_early(void **state) {
-    (void)state;
+TEST(providers_get_nothing_back_early) {
     vram_provider provider = {
         .size = sizeof provider, .alloc = provider_alloc, .free = provider_free};
     provider_frees = 0;
@@ -242,8 +226,7 @@ static int close_over_work(void *argument) {
     return 0;
 }
 
-static void endless_work_keeps_pools(void **state) {
-    (void)state;
+TEST(endless_work_keeps_pools) {
     for (int destroyed = 0; destroyed < 2; destroyed++) {
         bool argument = destroyed;
         assert_int_equal(in_child(close_over_work, &argument), 0);
@@ -252,8 +235,7 @@ static void endless_work_keeps_pools(void **state) {
 
 /* What threads keep at hand for a queue is not handed out on it once it is destroyed, whatever its
    work does. */
-static void destroyed_queues_have_no_hits(void **state) {
-    (void)state;
+TEST(destroyed_queues_have_no_hits) {
     struct scene scene = scene_make(SLOW, 0, NULL);
     vram_addr addr, kept;
     assert_ok(vram_alloc(scene.pool, 512, scene.rig.queue, &addr));
@@ -271,8 +253,7 @@ static void destroyed_queues_have_no_hits(void **state) {
 
 /* A call that is giving a queue work keeps memory that it may use. A pool that has none does not
    wait for it: the call may be waiting for the end of another such pool. */
-static void a_pool_without_memory_waits_for_no_call(void **state) {
-    (void)state;
+TEST(a_pool_without_memory_waits_for_no_call) {
     vram_pool *empty, *used;
     vram_addr addr;
     assert_ok(vram_option_set("wait_timeout", "1s"));
@@ -304,9 +285,8 @@ static void destroy_pool(void *user, vram_log_level level, const char *text) {
 
 /* The pool ends inside an allocation, while another call is in it, too. That drops its caches, and
    none is made again. */
-static void ended_pools_have_no_hits(void **state) {
+TEST(ended_pools_have_no_hits) {
     vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_TRACKED};
-    (void)state;
     for (int before = 0; before < 12; before++) {
         struct scene scene = {.addr = 0};
         vram_pool *pool;
@@ -327,21 +307,4 @@ static void ended_pools_have_no_hits(void **state) {
     }
 }
 
-#define HERE(test) cmocka_unit_test_setup_teardown(test, clock_start, clock_end)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(work_keeps_the_memory),
-        HERE(the_last_queue_counts),
-        HERE(destroyed_queues_count),
-        HERE(destroyed_queues_have_no_hits),
-        HERE(queues_that_cannot_be_asked_count),
-        HERE(lost_devices_keep_nothing),
-        HERE(peers_keep_the_memory),
-        HERE(providers_get_nothing_back_early),
-        HERE(endless_work_keeps_pools),
-        HERE(a_pool_without_memory_waits_for_no_call),
-        HERE(ended_pools_have_no_hits),
-    };
-    return cmocka_run_group_tests_name("pool_end", tests, NULL, NULL);
-}
+EACH_TEST(clock_start, clock_end)

@@ -3,28 +3,17 @@
  * test_pool_guard.c: safety modes of pools. Zeros where they are promised, and every byte that a
  * program writes outside its blocks or after a free is found, with its block named.
  */
-#include "base/handle.h"
 #include "base/memory.h"
-#include "base/option.h"
 #include "byte_units.h"
-#include "core/object/pool_object.h"
 #include "unit/assert_ok.h"
 #include "unit/fault_step.h"
-#include "unit/nothing_left.h"
 #include "unit/stats_of.h"
 #include "vram/vram.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct rig {
     vram_context *context;
@@ -86,32 +75,6 @@ static void expect_bytes(vram_queue *queue, vram_addr addr, uint64_t bytes, uint
 
 /* -------------------------------------------------------------------------- zeros */
 
-static void new_blocks_are_zero(void **state) {
-    static const uint64_t sizes[] = {1, 700, 40 * 1024, 200 * 1024};
-    (void)state;
-    for (int way = 0; way < 4; way++) {
-        if (way == 1) {
-            assert_ok(vram_option_set("zero_alloc", "on"));
-        }
-        struct rig rig =
-            rig_make(way < 3 ? "memory=8M,granule=64K,lag=9" : "memory=8M,vmm=off,lag=9",
-                     way == 1 ? 0 : VRAM_POOL_ZERO_ALLOC, 0);
-        for (int i = 0; i < 24; i++) {
-            vram_queue *queue = i % 3 ? rig.queue : i % 2 ? rig.other : NULL;
-            uint64_t size = sizes[i % 4];
-            vram_addr addr;
-            assert_ok(vram_alloc(rig.pool, size, queue, &addr));
-            vram_queue *user = queue ? queue : rig.other;
-            expect_bytes(user, addr, size, 0);
-            assert_ok(vram_queue_fill(user, addr, 0xEE, 1, size));
-            assert_ok(vram_free(addr, user));
-        }
-        assert_int_equal(stats_of(rig.pool).cache_hits, 0);
-        rig_end(&rig, true);
-        vr_option_reset();
-    }
-}
-
 static atomic_bool kernel_may_end;
 
 static void hold_queue(const vram_kernel_call *call) {
@@ -123,11 +86,10 @@ static void hold_queue(const vram_kernel_call *call) {
 
 /* New blocks are filled on a queue that is busy. They are freed on another queue, or on none, and
    the next owner writes its bytes: the fill does not come after these, and is no damage. */
-static void late_fills_hit_no_other_owner(void **state) {
+TEST(late_fills_hit_no_other_owner) {
     static const uint32_t modes[] = {VRAM_POOL_ZERO_ALLOC, VRAM_POOL_ZERO_FREE, VRAM_POOL_RED_ZONES,
                                      VRAM_POOL_ZERO_ALLOC | VRAM_POOL_RED_ZONES};
     enum { BYTES = 200 * 1024 };
-    (void)state;
     for (int i = 0; i < 8; i++) {
         vram_context_options wanted = {.size = sizeof wanted, .backends = "host"};
         vram_pool_options options = {.size = sizeof options, .flags = modes[i / 2]};
@@ -166,8 +128,7 @@ static void late_fills_hit_no_other_owner(void **state) {
 
 /* The queue that filled a block has ended when another one frees it; or it cannot be marked, and
    the block is returned without a look. */
-static void fills_of_queues_that_cannot_be_joined(void **state) {
-    (void)state;
+TEST(fills_of_queues_that_cannot_be_joined) {
     vram_sim_fault refused = {
         .size = sizeof refused, .call = VRAM_SIM_SIGNAL, .nth = 1, .for_ever = true, .code = 9999};
     struct rig rig = rig_make("memory=8M,granule=64K,lag=40", VRAM_POOL_RED_ZONES, 0);
@@ -194,33 +155,9 @@ static void fills_of_queues_that_cannot_be_joined(void **state) {
     rig_end(&rig, false);
 }
 
-/* What was freed is zeros, though the work that filled it came late. */
-static void freed_memory_is_zero(void **state) {
-    (void)state;
-    for (int with_queue = 0; with_queue < 2; with_queue++) {
-        struct rig rig = rig_make("memory=8M,granule=64K,lag=40", VRAM_POOL_ZERO_FREE, 0);
-        for (int i = 0; i < 20; i++) {
-            vram_addr addr, again;
-            assert_ok(vram_alloc(rig.pool, 100 * KIB, rig.queue, &addr));
-            assert_ok(vram_queue_fill(rig.queue, addr, 0xEE, 1, 100 * KIB));
-            if (!with_queue) {
-                assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-            }
-            assert_ok(vram_free(addr, with_queue ? rig.queue : NULL));
-            assert_ok(vram_alloc(rig.pool, 100 * KIB, i % 2 ? rig.queue : rig.other, &again));
-            if (again == addr) {
-                expect_bytes(i % 2 ? rig.queue : rig.other, again, 100 * KIB, 0);
-            }
-            assert_ok(vram_free(again, i % 2 ? rig.queue : rig.other));
-        }
-        rig_end(&rig, true);
-    }
-}
-
 /* ---------------------------------------------------------------------- red zones */
 
-static void red_zones_change_nothing_else(void **state) {
-    (void)state;
+TEST(red_zones_change_nothing_else) {
     struct rig rig = rig_make("memory=32M,granule=64K,lag=3", VRAM_POOL_RED_ZONES, 0);
     for (uint64_t align = 256; align <= 64 * KIB; align *= 2) {
         vram_alloc_options wish = {.size = sizeof wish, .alignment = align, .tag = "aligned"};
@@ -251,9 +188,8 @@ static void red_zones_change_nothing_else(void **state) {
 }
 
 /* Each byte near a block, one at a time. */
-static void every_stray_byte_is_found(void **state) {
+TEST(every_stray_byte_is_found) {
     static const int64_t offsets[] = {-512, -511, -1, 0, 1, 100, 511};
-    (void)state;
     struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_RED_ZONES, 0);
     vram_alloc_options wish = {.size = sizeof wish, .tag = "model/layer"};
     uint64_t damaged = 0;
@@ -312,9 +248,8 @@ static bool try_damaged_free(bool driver, uint64_t nth, uint64_t *unseen) {
 
 /* Damage is reported, or the missing check is counted; reading needs no more host memory than a
    copy. */
-static void no_look_is_lost_in_silence(void **state) {
+TEST(no_look_is_lost_in_silence) {
     enum { COPIES = 2 }; /* of the two zones */
-    (void)state;
     for (int driver = 0; driver < 2; driver++) {
         uint64_t unseen = 0, nth = 1;
         while (try_damaged_free(driver, nth, &unseen)) {
@@ -328,9 +263,8 @@ static void no_look_is_lost_in_silence(void **state) {
 
 /* ------------------------------------------------------------------------- poison */
 
-static void poison_is_where_it_should_be(void **state) {
+TEST(poison_is_where_it_should_be) {
     vram_addr addr;
-    (void)state;
     struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_POISON, 256 * KIB);
     for (int i = 0; i < 30; i++) {
         assert_ok(vram_alloc(rig.pool, 60 * KIB, rig.queue, &addr));
@@ -353,11 +287,10 @@ static void count_messages(void *user, vram_log_level level, const char *text) {
     *count += level == VRAM_LOG_ERROR && strstr(text, "after it was freed") != NULL;
 }
 
-static void late_writes_are_found(void **state) {
+TEST(late_writes_are_found) {
     vram_alloc_options wish = {.size = sizeof wish, .tag = "late"};
     vram_addr freed, addr;
     int messages = 0;
-    (void)state;
     vram_log_set(count_messages, &messages, VRAM_LOG_ERROR);
     for (int zones = 0; zones < 2; zones++) {
         struct rig rig = rig_make("memory=8M,granule=64K,lag=3",
@@ -377,30 +310,10 @@ static void late_writes_are_found(void **state) {
     }
 }
 
-/* So is one that a trim empties the quarantine of. */
-static void late_writes_are_found_by_a_trim(void **state) {
-    vram_addr addr;
-    int messages = 0;
-    (void)state;
-    vram_log_set(count_messages, &messages, VRAM_LOG_ERROR);
-    struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_POISON, 600 * KIB);
-    assert_ok(vram_alloc(rig.pool, 500 * KIB, rig.queue, &addr));
-    assert_ok(vram_free(addr, rig.queue));
-    assert_ok(vram_queue_fill(rig.other, addr + 7, 0x33, 1, 2));
-    assert_ok(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT));
-    assert_int_equal(vram_pool_trim(rig.pool, NULL, NULL), VRAM_ERR_CORRUPT);
-    assert_non_null(strstr(vram_error_get()->text, "after it was freed: byte 7 is 0x33"));
-    assert_int_equal(messages, 1);
-    assert_int_equal(stats_of(rig.pool).quarantine_bytes, 0);
-    assert_ok(vram_pool_trim(rig.pool, NULL, NULL)); /* it is told once */
-    rig_end(&rig, true);
-}
-
 /* Also when the pool ends with them in quarantine. */
-static void late_writes_are_found_at_the_end(void **state) {
+TEST(late_writes_are_found_at_the_end) {
     vram_addr addr;
     int messages = 0;
-    (void)state;
     vram_log_set(count_messages, &messages, VRAM_LOG_ERROR);
     for (int close = 0; close < 2; close++) {
         struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_POISON, 600 * KIB);
@@ -417,9 +330,8 @@ static void late_writes_are_found_at_the_end(void **state) {
 }
 
 /* Memory in quarantine is no reason to refuse a request. */
-static void quarantine_gives_way(void **state) {
+TEST(quarantine_gives_way) {
     vram_addr addr;
-    (void)state;
     struct rig rig = rig_make("memory=2M,granule=64K,lag=3", VRAM_POOL_POISON, UINT64_MAX);
     for (int i = 0; i < 20; i++) {
         assert_ok(vram_alloc(rig.pool, 1100 * KIB, rig.queue, &addr));
@@ -430,8 +342,7 @@ static void quarantine_gives_way(void **state) {
 
 /* A block that another queue was said to use is poisoned behind that use, and pinned ones are left
    alone. */
-static void other_users_are_waited_for(void **state) {
-    (void)state;
+TEST(other_users_are_waited_for) {
     for (uint32_t seed = 1; seed < 12; seed++) {
         char sim[64];
         snprintf(sim, sizeof sim, "memory=8M,granule=64K,lag=80,seed=%u", seed);
@@ -456,93 +367,6 @@ static void other_users_are_waited_for(void **state) {
         assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
         assert_int_equal(stats_of(rig.pool).unchecked_blocks, 3); /* the pinned ones */
         rig_end(&rig, true);
-    }
-}
-
-/* -------------------------------------------------------------------------- others */
-
-static vram_status give(void *user, uint64_t bytes, vram_addr *addr) {
-    (void)user, (void)bytes, (void)addr;
-    return VRAM_ERR_DEVICE_MEMORY;
-}
-
-static vram_status take(void *user, vram_addr addr, uint64_t bytes) {
-    (void)user, (void)addr, (void)bytes;
-    return VRAM_OK;
-}
-
-static void modes_and_the_rest(void **state) {
-    vram_provider provider = {.size = sizeof provider, .alloc = give, .free = take};
-    vram_pool_options options = {
-        .size = sizeof options, .flags = VRAM_POOL_POISON, .provider = &provider};
-    vram_pool *pool = NULL;
-    vram_addr addr, other;
-    (void)state;
-    struct rig rig =
-        rig_make("memory=8M,granule=64K", VRAM_POOL_RED_ZONES | VRAM_POOL_POISON, 1024 * KIB);
-    assert_int_equal(vram_pool_create(rig.device, &options, &pool), VRAM_ERR_UNSUPPORTED);
-    options = (vram_pool_options){.size = sizeof options, .flags = 1u << 30};
-    assert_int_equal(vram_pool_create(rig.device, &options, &pool), VRAM_ERR_INVALID);
-    assert_null(pool);
-    /* Sleep keeps the zones, or is refused. */
-    assert_ok(vram_alloc(rig.pool, 80 * KIB, rig.queue, &addr));
-    assert_ok(vram_alloc(rig.pool, 90 * KIB, rig.queue, &other));
-    assert_ok(vram_free(other, rig.queue));
-    assert_int_equal(vram_pool_sleep(rig.pool, NULL), VRAM_ERR_UNSUPPORTED);
-    vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
-    assert_ok(vram_pool_sleep(rig.pool, &keep));
-    assert_ok(vram_pool_wake(rig.pool, NULL));
-    assert_ok(vram_free(addr, rig.queue));
-    assert_ok(vram_alloc(rig.pool, 80 * KIB, rig.queue, &addr));
-    assert_ok(vram_pool_sleep(rig.pool, &keep));
-    assert_ok(vram_free(addr, rig.queue));
-    assert_ok(vram_pool_wake(rig.pool, NULL));
-    assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
-    rig_end(&rig, true);
-}
-
-static bool try_life(bool memory, bool for_ever, int32_t code, uint64_t nth) {
-    struct rig rig = rig_make("memory=2M,granule=64K,lag=3",
-                              VRAM_POOL_ZERO_ALLOC | VRAM_POOL_ZERO_FREE |
-                                  (nth % 2 ? VRAM_POOL_POISON | VRAM_POOL_RED_ZONES : 0),
-                              100 * KIB);
-    vram_sim_fault planned = {
-        .size = sizeof planned, .nth = nth, .for_ever = for_ever, .code = code};
-    if (memory) {
-        vr_mem_fail_at(nth, for_ever);
-    } else {
-        assert_ok(vram_sim_fault_set(rig.context, &planned));
-    }
-    for (int i = 0; i < 6; i++) {
-        vram_addr addr = 0;
-        vram_status status = vram_alloc(rig.pool, 50 * KIB, i % 2 ? rig.queue : NULL, &addr);
-        assert_true((status == VRAM_OK) == (addr != 0));
-        status = vram_free(addr, i % 3 ? rig.queue : rig.other);
-        assert_true(status == VRAM_OK || vram_error_get()->status == status);
-        assert_true(status != VRAM_ERR_CORRUPT); /* a failing driver is not taken for damage */
-    }
-    vram_sim_state state = {.size = sizeof state};
-    assert_ok(vram_sim_state_get(rig.context, &state));
-    bool struck = vr_mem_failed() || state.faults;
-    vr_mem_fail_at(0, false);
-    assert_int_equal(stats_of(rig.pool).live_blocks, 0);
-    assert_ok(vram_sim_fault_set(rig.context, NULL));
-    (void)vram_pool_destroy(rig.pool);
-    rig_end(&rig, !for_ever || memory);
-    return struck;
-}
-
-static void any_call_may_fail(void **state) {
-    static const int32_t codes[] = {VRAM_SIM_OUT_OF_MEMORY, 9999, VRAM_SIM_DEVICE_LOST};
-    (void)state;
-    assert_ok(vram_option_set("wait_timeout", "20s"));
-    assert_ok(vram_option_set("oom_wait", "1ms")); /* for queues that never answer */
-    for (int i = 0; i < 8; i++) {
-        uint64_t nth = 1;
-        while (try_life(i < 2, i % 2, i < 2 ? 0 : codes[i / 2 - 1], nth)) {
-            nth += FAULT_STEP;
-        }
-        assert_true(nth > 1);
     }
 }
 
@@ -613,14 +437,13 @@ static bool try_free(uint32_t modes, int32_t code, bool for_ever, uint64_t nth) 
 
 /* A free is done and says so, whatever the driver and the host's memory do, and no later owner of
    the memory sees what was in it. */
-static void a_free_is_done_whatever_fails(void **state) {
+TEST(a_free_is_done_whatever_fails) {
     static const uint32_t modes[] = {VRAM_POOL_ZERO_FREE, VRAM_POOL_ZERO_FREE | VRAM_POOL_RED_ZONES,
                                      VRAM_POOL_ZERO_FREE | VRAM_POOL_POISON,
                                      VRAM_POOL_ZERO_FREE | VRAM_POOL_POISON | VRAM_POOL_RED_ZONES |
                                          VRAM_POOL_DETERMINISTIC,
                                      VRAM_POOL_ZERO_FREE | VRAM_POOL_SEGMENTS};
     static const int32_t codes[] = {0, VRAM_SIM_OUT_OF_MEMORY, 9999, VRAM_SIM_DEVICE_LOST};
-    (void)state;
     for (size_t m = 0; m < sizeof modes / sizeof modes[0]; m++) {
         for (size_t c = 0; c < sizeof codes / sizeof codes[0]; c++) {
             for (int for_ever = 0; for_ever < 2; for_ever++) {
@@ -635,8 +458,7 @@ static void a_free_is_done_whatever_fails(void **state) {
 }
 
 /* Memory that cannot be overwritten when it is freed is overwritten before it is handed out. */
-static void what_stays_as_it_was_is_zeroed_later(void **state) {
-    (void)state;
+TEST(what_stays_as_it_was_is_zeroed_later) {
     for (int way = 0; way < 2; way++) {
         struct rig rig = rig_make("memory=2M,granule=64K,lag=9", VRAM_POOL_ZERO_FREE, 0);
         vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
@@ -656,11 +478,10 @@ static void what_stays_as_it_was_is_zeroed_later(void **state) {
 }
 
 /* What is freed without a queue is there for the next request, whatever was written to it. */
-static void frees_without_a_queue_are_reused(void **state) {
+TEST(frees_without_a_queue_are_reused) {
     static const uint32_t modes[] = {VRAM_POOL_ZERO_FREE, VRAM_POOL_RED_ZONES,
                                      VRAM_POOL_ZERO_FREE | VRAM_POOL_RED_ZONES};
     vram_addr addr;
-    (void)state;
     for (size_t m = 0; m < 2 * sizeof modes / sizeof modes[0]; m++) {
         uint32_t fixed = m % 2 ? VRAM_POOL_DETERMINISTIC : 0;
         struct rig rig = rig_make("memory=1G,lag=20", modes[m / 2] | fixed, 0);
@@ -675,9 +496,8 @@ static void frees_without_a_queue_are_reused(void **state) {
 
 /* Blocks that leave quarantine unseen, since the driver would not read them, are no failure of a
    trim or a free. */
-static void what_cannot_be_looked_at_is_no_failure(void **state) {
+TEST(what_cannot_be_looked_at_is_no_failure) {
     vram_addr addr, other;
-    (void)state;
     for (int memory = 0; memory < 2; memory++) {
         struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_POISON, 100 * KIB);
         vram_sim_fault planned = {.size = sizeof planned,
@@ -710,10 +530,9 @@ static void what_cannot_be_looked_at_is_no_failure(void **state) {
 }
 
 /* The poison of a failed allocation does not overwrite the next owner's data. */
-static void poison_under_way_keeps_the_block(void **state) {
+TEST(poison_under_way_keeps_the_block) {
     vram_addr addr = 0;
     int failed = 0;
-    (void)state;
     for (uint32_t seed = 1; seed < 9; seed++) {
         char sim[64];
         snprintf(sim, sizeof sim, "memory=2M,granule=64K,lag=60,seed=%u", seed);
@@ -744,100 +563,4 @@ static void poison_under_way_keeps_the_block(void **state) {
         rig_end(&rig, true);
     }
     assert_true(failed > 0);
-}
-
-/* The pool's own queue begins to end once its copy has failed to be waited for. */
-static void end_own_queue(void *user, vram_log_level level, const char *text) {
-    struct vr_queue_object *own = user;
-    (void)level;
-    if (strstr(text, "its poison was not checked")) {
-        vr_store(&own->closed, true, VR_SEQ_CST);
-    }
-}
-
-/* The check of a block outlasts its wait, on a queue that is ending: its memory is not released. */
-static void checks_under_way_keep_the_block(void **state) {
-    vram_kernel_source source = {
-        .size = sizeof source, .code = (const void *)(uintptr_t)hold_queue, .entry = "hold_queue"};
-    vram_launch launch = {.size = sizeof launch, .groups = {1, 1, 1}, .group_size = {1, 1, 1}};
-    vram_kernel *kernel;
-    vram_addr addr;
-    (void)state;
-    struct rig rig = rig_on("host", "", VRAM_POOL_POISON, 8 * MIB);
-    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, rig.pool);
-    struct vr_queue_object *own = vr_handle_pin(VR_KIND_QUEUE, pool->guard.queue);
-    assert_ok(vram_kernel_create(rig.device, &source, &kernel));
-    assert_ok(vram_alloc(rig.pool, 4 * MIB, NULL, &addr));
-    assert_ok(vram_free(addr, NULL));
-    assert_int_equal(stats_of(rig.pool).quarantine_bytes, 4 * MIB);
-    kernel_may_end = false;
-    assert_ok(vram_queue_launch(pool->guard.queue, kernel, &launch));
-    own->device->context->wait_ns = 20000000; /* for the check */
-    vram_log_set(end_own_queue, own, VRAM_LOG_WARN);
-    assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
-    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
-    assert_true(vr_load(&own->closed, VR_SEQ_CST));
-    assert_true(stats_of(rig.pool).reserved_bytes >= 4 * MIB);
-    kernel_may_end = true;
-    vr_store(&own->closed, false, VR_SEQ_CST);
-    assert_ok(vram_queue_wait(pool->guard.queue, 10 * UINT64_C(1000000000)));
-    vr_leave(own);
-    vr_leave(pool);
-    assert_ok(vram_context_destroy(rig.context));
-}
-
-static void *churn(void *user) {
-    struct rig *rig = user;
-    for (int i = 0; i < 60; i++) {
-        vram_addr addr;
-        assert_ok(vram_alloc(rig->pool, 1000 + (uint64_t)i * 100, rig->queue, &addr));
-        assert_ok(vram_queue_fill(rig->queue, addr, 0x55, 1, 1000));
-        assert_ok(vram_free(addr, rig->queue));
-    }
-    return NULL;
-}
-
-static void threads_share_a_guarded_pool(void **state) {
-    pthread_t threads[3];
-    (void)state;
-    struct rig rig =
-        rig_make("memory=8M,granule=64K,lag=3",
-                 VRAM_POOL_ZERO_ALLOC | VRAM_POOL_POISON | VRAM_POOL_RED_ZONES, 20 * KIB);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, churn, &rig), 0);
-    }
-    for (int i = 0; i < 3; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
-    assert_int_equal(stats_of(rig.pool).live_blocks, 0);
-    rig_end(&rig, true);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(new_blocks_are_zero, nothing_left),
-        cmocka_unit_test_teardown(late_fills_hit_no_other_owner, nothing_left),
-        cmocka_unit_test_teardown(fills_of_queues_that_cannot_be_joined, nothing_left),
-        cmocka_unit_test_teardown(freed_memory_is_zero, nothing_left),
-        cmocka_unit_test_teardown(red_zones_change_nothing_else, nothing_left),
-        cmocka_unit_test_teardown(every_stray_byte_is_found, nothing_left),
-        cmocka_unit_test_teardown(no_look_is_lost_in_silence, nothing_left),
-        cmocka_unit_test_teardown(poison_is_where_it_should_be, nothing_left),
-        cmocka_unit_test_teardown(late_writes_are_found, nothing_left),
-        cmocka_unit_test_teardown(late_writes_are_found_by_a_trim, nothing_left),
-        cmocka_unit_test_teardown(late_writes_are_found_at_the_end, nothing_left),
-        cmocka_unit_test_teardown(quarantine_gives_way, nothing_left),
-        cmocka_unit_test_teardown(other_users_are_waited_for, nothing_left),
-        cmocka_unit_test_teardown(modes_and_the_rest, nothing_left),
-        cmocka_unit_test_teardown(any_call_may_fail, nothing_left),
-        cmocka_unit_test_teardown(a_free_is_done_whatever_fails, nothing_left),
-        cmocka_unit_test_teardown(what_stays_as_it_was_is_zeroed_later, nothing_left),
-        cmocka_unit_test_teardown(frees_without_a_queue_are_reused, nothing_left),
-        cmocka_unit_test_teardown(what_cannot_be_looked_at_is_no_failure, nothing_left),
-        cmocka_unit_test_teardown(poison_under_way_keeps_the_block, nothing_left),
-        cmocka_unit_test_teardown(checks_under_way_keep_the_block, nothing_left),
-        cmocka_unit_test_teardown(threads_share_a_guarded_pool, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,9 +107,8 @@ static void run_once(struct run *run, const char *sim, unsigned queues_before) {
     rig_end_clean(&run->rig);
 }
 
-static void the_order_of_calls_decides(void **state) {
+TEST(the_order_of_calls_decides) {
     static struct run runs[RUNS];
-    (void)state;
     memset(runs, 0, sizeof runs);
     runs[1].hasty = true;
     runs[3].relay = true;
@@ -129,21 +128,19 @@ static void the_order_of_calls_decides(void **state) {
 }
 
 /* Memory of queues that have ended is not lost to a deterministic pool. */
-static void ended_queues_leave_their_memory(void **state) {
+TEST(ended_queues_leave_their_memory, "sim:memory=256M,lag=10") {
     vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_DETERMINISTIC};
     vram_pool_stats stats = {.size = sizeof stats};
     vram_pool *pool;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=256M,lag=10");
-    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    assert_ok(vram_pool_create(rig->device, &options, &pool));
     for (int i = 0; i < 100; i++) {
         vram_queue *queue;
         vram_addr large, small;
-        assert_ok(vram_queue_create(rig.device, NULL, &queue));
+        assert_ok(vram_queue_create(rig->device, NULL, &queue));
         assert_ok(vram_alloc(pool, 20 * MIB, queue, &large));
         assert_ok(vram_alloc(pool, 100, queue, &small));
         assert_ok(vram_queue_fill(queue, large, 1, 1, MIB));
-        assert_ok(vram_use(small, rig.queue));
+        assert_ok(vram_use(small, rig->queue));
         assert_ok(vram_free(large, queue));
         assert_ok(vram_free(small, queue));
         assert_ok(vram_alloc(pool, 100, NULL, &small));
@@ -153,25 +150,21 @@ static void ended_queues_leave_their_memory(void **state) {
     }
     assert_ok(vram_pool_stats_get(pool, &stats));
     assert_true(stats.reserved_bytes <= 32 * MIB);
-    rig_end_clean(&rig);
 }
 
 /* Giving memory back waits for the work, since it may not depend on how far that has come. */
-static void trims_wait_for_the_work(void **state) {
+TEST(trims_wait_for_the_work, "sim:memory=256M,lag=1000") {
     vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_DETERMINISTIC};
     vram_pool_stats stats = {.size = sizeof stats};
     vram_pool *pool;
     vram_addr addr;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=256M,lag=1000");
-    assert_ok(vram_pool_create(rig.device, &options, &pool));
-    assert_ok(vram_alloc(pool, 20 * MIB, rig.queue, &addr));
-    assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, MIB));
-    assert_ok(vram_free(addr, rig.queue));
+    assert_ok(vram_pool_create(rig->device, &options, &pool));
+    assert_ok(vram_alloc(pool, 20 * MIB, rig->queue, &addr));
+    assert_ok(vram_queue_fill(rig->queue, addr, 1, 1, MIB));
+    assert_ok(vram_free(addr, rig->queue));
     assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_ok(vram_pool_stats_get(pool, &stats));
     assert_int_equal(stats.reserved_bytes, 0);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------- memory under work */
@@ -197,9 +190,8 @@ static void expect_bytes(struct rig *rig, vram_addr addr, uint8_t value) {
 
 /* Host memory of a destroyed buffer stays until the copies that read it are done, whichever buffer
    comes next. */
-static void host_memory_outlives_the_copies_from_it(void **state) {
+TEST(host_memory_outlives_the_copies_from_it) {
     static const vram_buffer_kind kinds[] = {VRAM_BUFFER_PINNED, VRAM_BUFFER_FALLBACK};
-    (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         vram_buffer_options options = {.size = sizeof options, .kind = kinds[i]};
         struct rig rig = rig_make("sim", "memory=16M,lag=50");
@@ -227,55 +219,47 @@ static void host_memory_outlives_the_copies_from_it(void **state) {
 }
 
 /* So does the copy that the host was given to write to. */
-static void what_was_unmapped_outlives_its_copy(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M,lag=50");
-    vram_pool *pool = ordered_pool(&rig);
+TEST(what_was_unmapped_outlives_its_copy, "sim:memory=64M,lag=50") {
+    vram_pool *pool = ordered_pool(rig);
     vram_buffer *buffer;
     vram_addr addr;
     void *host;
-    assert_ok(vram_buffer_create(pool, MIB, rig.queue, NULL, &buffer));
+    assert_ok(vram_buffer_create(pool, MIB, rig->queue, NULL, &buffer));
     assert_ok(vram_buffer_addr(buffer, &addr));
-    assert_ok(vram_buffer_map(buffer, 0, MIB, VRAM_MAP_WRITE, rig.queue, &host));
+    assert_ok(vram_buffer_map(buffer, 0, MIB, VRAM_MAP_WRITE, rig->queue, &host));
     memset(host, 0x5a, MIB);
     assert_ok(vram_buffer_unmap(buffer));
-    expect_bytes(&rig, addr, 0x5a);
+    expect_bytes(rig, addr, 0x5a);
     assert_ok(vram_buffer_destroy(buffer));
     expect_pool_empty(pool);
-    rig_end_clean(&rig);
 }
 
 /* A report of such a pool names queues by their handles, not by the numbers that it knows them
    by. */
-static void reports_name_the_queues_by_their_handles(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=16M,lag=50");
-    vram_pool *pool = ordered_pool(&rig);
+TEST(reports_name_the_queues_by_their_handles, "sim:memory=16M,lag=50") {
+    vram_pool *pool = ordered_pool(rig);
     vram_oom_report report = {.size = sizeof report};
     vram_queue *other;
     vram_addr addr, none;
-    assert_ok(vram_queue_create(rig.device, NULL, &other));
+    assert_ok(vram_queue_create(rig->device, NULL, &other));
     assert_ok(vram_alloc(pool, 10 * MIB, other, &addr));
     assert_ok(vram_queue_fill(other, addr, 1, 1, MIB));
     assert_ok(vram_free(addr, other));
-    assert_int_not_equal(vram_alloc(pool, 10 * MIB, rig.queue, &none), VRAM_OK);
+    assert_int_not_equal(vram_alloc(pool, 10 * MIB, rig->queue, &none), VRAM_OK);
     assert_ok(vram_oom_report_get(pool, &report));
     assert_int_equal(report.queue_count, 1);
     assert_ptr_equal(report.queues[0].queue, other);
     assert_int_equal(report.queues[0].bytes, 10 * MIB);
     expect_pool_empty(pool);
-    rig_end_clean(&rig);
 }
 
 /* What was freed on a queue that has ended since, while its memory was sealed, is free to all. */
-static void ended_queues_free_what_was_sealed(void **state) {
-    struct rig rig = rig_make("sim", "memory=64M,lag=50");
-    (void)state;
+TEST(ended_queues_free_what_was_sealed, "sim:memory=64M,lag=50") {
     vram_pool_stats stats = {.size = sizeof stats};
-    vram_pool *pool = ordered_pool(&rig);
+    vram_pool *pool = ordered_pool(rig);
     vram_queue *queue;
     vram_addr freed, kept;
-    assert_ok(vram_queue_create(rig.device, NULL, &queue));
+    assert_ok(vram_queue_create(rig->device, NULL, &queue));
     assert_ok(vram_alloc(pool, 4096, NULL, &freed));
     assert_ok(vram_alloc(pool, 4096, NULL, &kept));
     assert_ok(vram_free(freed, queue));
@@ -287,20 +271,4 @@ static void ended_queues_free_what_was_sealed(void **state) {
     assert_ok(vram_pool_stats_get(pool, &stats));
     assert_int_equal(stats.reserved_bytes, 0);
     expect_pool_empty(pool);
-    rig_end_clean(&rig);
-}
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(the_order_of_calls_decides),
-        HERE(ended_queues_leave_their_memory),
-        HERE(trims_wait_for_the_work),
-        HERE(host_memory_outlives_the_copies_from_it),
-        HERE(what_was_unmapped_outlives_its_copy),
-        HERE(reports_name_the_queues_by_their_handles),
-        HERE(ended_queues_free_what_was_sealed),
-    };
-    return cmocka_run_group_tests_name("pool_order", tests, NULL, NULL);
 }

@@ -4,7 +4,6 @@
  * many times the memory in addresses, and adds ranges when these run out.
  */
 #include "byte_units.h"
-#include "device/address.h"
 
 #include "unit/device_world.h"
 #include "unit/report_text.h"
@@ -12,8 +11,6 @@
 #include "vram/limits.h"
 #include "vram/oom.h"
 #include "vram/pool.h"
-
-#define TIB (UINT64_C(1) << 40)
 
 enum { BLOCKS = 64 };
 
@@ -78,43 +75,17 @@ static uint64_t address_bytes(vram_pool *pool) {
 
 /* -------------------------------------------------------------------- ranges */
 
-/* Pools share half of what a process has, and none has less than twice the memory for each
-   space. */
-static void pools_leave_addresses_to_others(void **state) {
-    enum { POOLS = 64 };
-    vram_pool *pools[POOLS];
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=139G");
-    uint64_t before = vr_address_range_bytes(), last = UINT64_MAX;
-    for (int i = 0; i < POOLS; i++) {
-        assert_ok(vram_pool_create(rig.device, NULL, &pools[i]));
-        uint64_t bytes = address_bytes(pools[i]);
-        assert_true(bytes <= last && bytes >= 2 * 139 * GIB);
-        last = bytes;
-    }
-    assert_true(vr_address_range_bytes() - before < 96 * TIB);
-    assert_int_equal(address_bytes(pools[0]), (64 * TIB - before) / 8 / (2 * MIB) * (2 * MIB));
-    for (int i = 0; i < POOLS; i++) {
-        assert_ok(vram_pool_destroy(pools[i]));
-    }
-    assert_int_equal(vr_address_range_bytes(), before);
-    rig_end_clean(&rig);
-}
-
 /* The struct overrides the option, and both are used exactly. */
-static void ranges_are_as_long_as_asked(void **state) {
+TEST(ranges_are_as_long_as_asked, "sim:memory=1G") {
     vram_pool_options options = {.size = sizeof options, .range_bytes = 6 * MIB};
     vram_pool *pool;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
     assert_int_equal(address_bytes(pool), 64 * GIB);
     assert_ok(vram_option_set("range_bytes", "10M"));
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
     assert_int_equal(address_bytes(pool), 10 * MIB);
-    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    assert_ok(vram_pool_create(rig->device, &options, &pool));
     assert_int_equal(address_bytes(pool), 6 * MIB);
-    rig_end_clean(&rig);
 }
 
 static void fill(vram_addr addr, uint64_t bytes, int value) {
@@ -131,13 +102,12 @@ static void expect(vram_addr addr, uint64_t bytes, int value) {
 
 /* All of a device through ranges that are far too short: contents stay, sleep and wake find
    everything, blocks grow, and all is given back. */
-static void further_ranges_follow(void **state) {
+TEST(further_ranges_follow) {
     enum { COUNT = 20 };
     static const char *const sims[] = {"memory=128M,real=on", "memory=128M,real=on,alias=off",
                                        "memory=128M,real=on,lag=50"};
     vram_pool_options options = {.size = sizeof options, .range_bytes = 2 * MIB};
     vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
-    (void)state;
     for (size_t k = 0; k < sizeof sims / sizeof sims[0]; k++) {
         struct program program = {.rig = rig_make("sim", sims[k]), .random = k + 1};
         whole_device(program.rig.device);
@@ -166,56 +136,10 @@ static void further_ranges_follow(void **state) {
     }
 }
 
-/* A driver that refuses or fails in the middle of it leaves the pool as it was. */
-static void further_ranges_may_fail(void **state) {
-    vram_pool_options options = {.size = sizeof options, .range_bytes = 4 * MIB};
-    vram_addr addr = 0;
-    (void)state;
-    for (int lie = VRAM_SIM_LIE_NONE; lie <= VRAM_SIM_LIE_OVERLAP; lie++) {
-        struct rig rig = rig_make("sim", "memory=64M");
-        vram_pool *pool;
-        assert_ok(vram_pool_create(rig.device, &options, &pool));
-        vram_sim_fault plan = {.size = sizeof plan, .call = VRAM_SIM_RESERVE, .nth = 1};
-        plan.code = lie ? 0 : 999;
-        plan.lie = (vram_sim_lie)lie;
-        assert_ok(vram_sim_fault_set(rig.context, &plan));
-        vram_status status = vram_alloc(pool, 20 * MIB, rig.queue, &addr);
-        assert_int_equal(status, lie ? VRAM_ERR_CORRUPT : VRAM_ERR_BACKEND);
-        assert_int_equal(sim_state(&rig).faults, 1);
-        assert_ok(vram_alloc(pool, 20 * MIB, rig.queue, &addr));
-        assert_ok(vram_free(addr, rig.queue));
-        rig_end_clean(&rig);
-    }
-}
-
-/* Host memory may run out at every allocation of a further range. */
-static void further_ranges_need_host_memory(void **state) {
-    vram_pool_options options = {.size = sizeof options, .range_bytes = 4 * MIB};
-    (void)state;
-    bool done = false;
-    for (uint64_t nth = 1; !done; nth++) {
-        struct rig rig = rig_make("sim", "memory=64M");
-        vram_pool *pool;
-        vram_addr addr = 0;
-        assert_ok(vram_pool_create(rig.device, &options, &pool));
-        assert_ok(vram_alloc(pool, 4 * MIB, rig.queue, &addr));
-        uint64_t before = vr_address_range_bytes();
-        vr_mem_fail_at(nth, true);
-        vram_status status = vram_alloc(pool, 8 * MIB, rig.queue, &addr);
-        done = vr_mem_failed() == 0;
-        vr_mem_fail_at(0, false);
-        assert_true(status == VRAM_OK || (!done && status == VRAM_ERR_HOST_MEMORY));
-        assert_true(vr_address_range_bytes() >= before);
-        assert_ok(vram_alloc(pool, 8 * MIB, rig.queue, &addr));
-        rig_end_clean(&rig);
-    }
-}
-
 /* ------------------------------------------------------------ no false refusal */
 
 /* Blocks up to half of the device, 4.6 of 6 GiB live, freed in any order. */
-static void large_blocks_in_any_order(void **state) {
-    (void)state;
+TEST(large_blocks_in_any_order) {
     struct program program = {.rig = rig_make("sim", "memory=6G"), .random = 1};
     whole_device(program.rig.device);
     assert_ok(vram_pool_create(program.rig.device, NULL, &program.pool));
@@ -257,28 +181,10 @@ static void random_programs_fit(const char *sim, uint64_t memory, int operations
     }
 }
 
-static void random_programs(void **state) {
-    (void)state;
+TEST(random_programs) {
     random_programs_fit("memory=8G", 8 * GIB, 120);
 }
 
-static void random_programs_on_a_late_device(void **state) {
-    (void)state;
+TEST(random_programs_on_a_late_device) {
     random_programs_fit("memory=24G,profile=h200,lag=300", 24 * GIB, 60);
-}
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(pools_leave_addresses_to_others),
-        HERE(ranges_are_as_long_as_asked),
-        HERE(further_ranges_follow),
-        HERE(further_ranges_may_fail),
-        HERE(further_ranges_need_host_memory),
-        HERE(large_blocks_in_any_order),
-        HERE(random_programs),
-        HERE(random_programs_on_a_late_device),
-    };
-    return cmocka_run_group_tests_name("pool_range", tests, NULL, NULL);
 }

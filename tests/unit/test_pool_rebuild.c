@@ -3,13 +3,10 @@
  * test_pool_rebuild.c: vram_pool_rebuild, the step `rebuild` of the ladder, and what both do when
  * the driver fails.
  */
-#include "base/clock.h"
-#include "base/os/os.h"
 #include "core/space/span.h"
 #include "unit/fault_step.h"
 #include "unit/sleep_world.h"
-
-#include <pthread.h>
+#include "unit/test_time.h"
 
 enum { PLOTS = 24, KEPT = 3 /* every third stays */, HELD = 2 /* by a thread */ };
 
@@ -63,12 +60,6 @@ static void thin_out(struct rig *rig) {
     }
 }
 
-static void free_kept(const struct rig *rig) {
-    for (int i = 0; i < PLOTS; i += KEPT) {
-        assert_ok(vram_free(plots[i], rig->queue));
-    }
-}
-
 static vram_status rebuild(vram_pool *pool, uint64_t bytes, vram_rebuild_result *result) {
     const vram_rebuild_options options = {.size = sizeof options, .bytes = bytes};
     *result = (vram_rebuild_result){.size = sizeof *result};
@@ -105,44 +96,8 @@ static void trim(vram_pool *pool) {
 
 /* ------------------------------------------------------------------- what it does */
 
-static void free_parts_are_won(void **state) {
-    vram_rebuild_result result, again;
-    (void)state;
-    struct rig rig = rig_make(SIM, 0);
-    thin_out(&rig);
-    trim(rig.pool);
-    uint64_t held = stats_of(rig.pool).reserved_bytes, stuck = stuck_bytes(rig.pool);
-    assert_true(stuck > 0);
-    assert_int_equal(sim_state(&rig).live_bytes, held);
-    assert_ok(rebuild(rig.pool, 0, &result));
-    spaces_are_sound(&rig);
-    assert_int_equal(result.won_bytes, stuck);
-    assert_true(result.handles > 0 && result.copied_bytes >= result.handles * 64 * KIB);
-    assert_int_equal(stuck_bytes(rig.pool), 0);
-    assert_int_equal(stats_of(rig.pool).reserved_bytes, held - stuck);
-    assert_int_equal(sim_state(&rig).live_bytes, held - stuck);
-    assert_int_equal(stats_of(rig.pool).asleep_bytes, 0);
-    assert_int_equal(stats_of(rig.pool).spare_handles, 0);
-    kept_hold(&rig);
-    assert_ok(rebuild(rig.pool, 0, &again)); /* nothing is left */
-    assert_int_equal(again.won_bytes + again.handles + again.copied_bytes, 0);
-    for (int i = 0; i < PLOTS; i++) { /* the rest of the addresses is as good as before */
-        if (!is_kept(i)) {
-            assert_ok(vram_alloc(rig.pool, PLOT_BYTES, rig.queue, &plots[i]));
-            plot_fill(&rig, i);
-        }
-    }
-    for (int i = 0; i < PLOTS; i++) {
-        plot_holds(&rig, i);
-        assert_ok(vram_free(plots[i], rig.queue));
-    }
-    spaces_are_sound(&rig);
-    rig_end(&rig, true);
-}
-
-static void it_stops_when_enough_is_won(void **state) {
+TEST(it_stops_when_enough_is_won) {
     vram_rebuild_result first, rest;
-    (void)state;
     struct rig rig = rig_make(SIM, 0);
     thin_out(&rig);
     uint64_t stuck = stuck_bytes(rig.pool);
@@ -159,9 +114,8 @@ static void it_stops_when_enough_is_won(void **state) {
 }
 
 /* Work that was submitted before is waited for, and its results are there. */
-static void work_is_waited_for(void **state) {
+TEST(work_is_waited_for) {
     vram_rebuild_result result;
-    (void)state;
     struct rig rig = rig_make("memory=16M,granule=64K,lag=1000,seed=4", 0);
     thin_out(&rig);
     for (int i = 0; i < PLOTS; i += KEPT) {
@@ -175,11 +129,10 @@ static void work_is_waited_for(void **state) {
 }
 
 /* Memory that the host may read, mapped by the operating system. */
-static void real_memory_keeps_its_contents(void **state) {
+TEST(real_memory_keeps_its_contents) {
     vram_rebuild_result result;
     struct rig rig = {.pool = NULL};
     vram_context_options host = {.size = sizeof host, .backends = "host"};
-    (void)state;
     assert_ok(vram_context_create(&host, &rig.context));
     assert_ok(vram_device_open(rig.context, 0, &rig.device));
     assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
@@ -211,10 +164,9 @@ static void real_memory_keeps_its_contents(void **state) {
 
 /* ------------------------------------------------------------- what stays as it is */
 
-static void pinned_blocks_stay(void **state) {
+TEST(pinned_blocks_stay) {
     vram_rebuild_result result;
     uint64_t handles = 0;
-    (void)state;
     struct rig rig = rig_make(SIM, 0);
     thin_out(&rig);
     for (int i = 0; i < PLOTS; i += KEPT) {
@@ -237,9 +189,8 @@ static void pinned_blocks_stay(void **state) {
     rig_end(&rig, true);
 }
 
-static void sealed_blocks_stay(void **state) {
+TEST(sealed_blocks_stay) {
     vram_rebuild_result result;
-    (void)state;
     struct rig rig = rig_make(SIM, 0);
     thin_out(&rig);
     assert_ok(vram_pool_seal(rig.pool, NULL));
@@ -252,10 +203,9 @@ static void sealed_blocks_stay(void **state) {
     rig_end(&rig, true);
 }
 
-static void refusals_are_told(void **state) {
+TEST(refusals_are_told) {
     vram_rebuild_result result = {.size = sizeof result}, small = {.size = 4};
     vram_rebuild_options wrong = {.size = 3};
-    (void)state;
     struct rig rig = rig_make(SIM, 0);
     thin_out(&rig);
     assert_int_equal(vram_pool_rebuild(NULL, NULL, &result), VRAM_ERR_INVALID);
@@ -299,10 +249,9 @@ static uint64_t fill_device(const struct rig *rig, vram_addr *addr) {
 }
 
 /* Without a granule to copy to, nothing is changed; a free piece of the pool is enough. */
-static void a_copy_needs_memory(void **state) {
+TEST(a_copy_needs_memory) {
     vram_rebuild_result result;
     vram_addr rest, block;
-    (void)state;
     struct rig rig = rig_make(SIM, 0);
     lift_limits(&rig);
     thin_out(&rig);
@@ -330,8 +279,7 @@ static void a_copy_needs_memory(void **state) {
 static const char with_rebuild[] =
     "drain,finished,move,trim,rebuild,others,callbacks,cleanup,retry,wait,fallback";
 
-static void the_ladder_rebuilds_if_it_may(void **state) {
-    (void)state;
+TEST(the_ladder_rebuilds_if_it_may) {
     for (int may = 0; may < 2; may++) {
         struct rig rig = rig_make(SIM, 0);
         vram_ladder_options ladder = {.size = sizeof ladder, .steps = may ? with_rebuild : ""};
@@ -362,112 +310,6 @@ static void the_ladder_rebuilds_if_it_may(void **state) {
 }
 
 /* -------------------------------------------------------------------------- faults */
-
-struct plan {
-    bool memory; /* else the driver's */
-    bool for_ever;
-    int32_t code;
-    vram_sim_lie lie;
-    vram_sim_call call; /* that fails; ANY: every one in its turn */
-};
-
-static void set_fault(const struct rig *rig, const struct plan *plan, uint64_t nth) {
-    vram_sim_fault planned = {.size = sizeof planned,
-                              .call = plan->call,
-                              .nth = nth,
-                              .for_ever = plan->for_ever,
-                              .code = plan->code,
-                              .lie = plan->lie};
-    if (plan->memory) {
-        vr_mem_fail_at(nth, plan->for_ever);
-    } else {
-        assert_ok(vram_sim_fault_set(rig->context, &planned));
-    }
-}
-
-static bool clear_fault(const struct rig *rig) {
-    bool struck = vr_mem_failed() || sim_state(rig).faults;
-    vr_mem_fail_at(0, false);
-    assert_ok(vram_sim_fault_set(rig->context, NULL));
-    return struck;
-}
-
-/* What no fault changes: every block with its contents, and as much memory as the driver says. */
-static void nothing_is_lost(const struct rig *rig, const struct plan *plan, uint64_t held,
-                            const vram_rebuild_result *result) {
-    vram_pool_stats stats = stats_of(rig->pool);
-    if (!plan->for_ever) {
-        assert_int_equal(stats.asleep_bytes, 0);
-        assert_true(stats.reserved_bytes <= held - result->won_bytes);
-    }
-    assert_int_equal(stats.live_blocks, PLOTS / KEPT);
-    assert_int_equal(stats.reserved_bytes, sim_state(rig).live_bytes);
-    if (stats.asleep_bytes) {
-        assert_ok(vram_pool_wake(rig->pool, NULL));
-        spaces_are_sound(rig);
-    }
-    kept_hold(rig);
-    assert_ok(
-        vram_pool_rebuild(rig->pool, NULL, NULL)); /* what is left, with a driver that works */
-    trim(rig->pool);
-    assert_int_equal(stuck_bytes(rig->pool), 0);
-    assert_int_equal(stats_of(rig->pool).reserved_bytes, sim_state(rig).live_bytes);
-    kept_hold(rig);
-    free_kept(rig);
-    spaces_are_sound(rig);
-}
-
-/* One rebuild with the n-th call failing. Whether the fault struck. */
-static bool try_rebuild(const struct plan *plan, uint64_t nth) {
-    struct rig rig = rig_make(SIM, 0);
-    vram_rebuild_result result;
-    thin_out(&rig);
-    trim(rig.pool);
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    trim(rig.pool);
-    uint64_t held = stats_of(rig.pool).reserved_bytes;
-    set_fault(&rig, plan, nth);
-    vram_status status = rebuild(rig.pool, 0, &result);
-    if (status != VRAM_OK) {
-        assert_int_equal(vram_error_get()->status, status);
-    }
-    bool struck = clear_fault(&rig);
-    spaces_are_sound(&rig);
-    if (plan->code != VRAM_SIM_DEVICE_LOST) {
-        nothing_is_lost(&rig, plan, held, &result);
-    }
-    (void)vram_pool_destroy(rig.pool);
-    rig_end(&rig, plan->code != VRAM_SIM_DEVICE_LOST);
-    assert_int_equal(vr_mem_live_bytes(), 0);
-    return struck;
-}
-
-static void any_call_may_fail(void **state) {
-    static const struct plan plans[] = {
-        {.memory = true},
-        {.memory = true, .for_ever = true},
-        {.code = VRAM_SIM_OUT_OF_MEMORY},
-        {.code = 9999},
-        {.code = 9999, .for_ever = true},
-        {.code = VRAM_SIM_DEVICE_LOST},
-        {.lie = VRAM_SIM_LIE_NULL},
-        {.code = 9999, .for_ever = true, .call = VRAM_SIM_CREATE},
-        {.code = 9999, .for_ever = true, .call = VRAM_SIM_RELEASE},
-        {.code = 9999, .for_ever = true, .call = VRAM_SIM_MAP},
-        {.code = 9999, .for_ever = true, .call = VRAM_SIM_ACCESS},
-        {.code = 9999, .for_ever = true, .call = VRAM_SIM_UNMAP},
-        {.code = 9999, .for_ever = true, .call = VRAM_SIM_COPY},
-    };
-    (void)state;
-    assert_ok(vram_option_set("wait_timeout", "20s"));
-    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
-        uint64_t nth = 1;
-        while (try_rebuild(&plans[i], nth)) {
-            nth += FAULT_STEP;
-        }
-        assert_true(nth > 1);
-    }
-}
 
 /* A clock on which, from one look on, every wait is over. */
 struct hurry {
@@ -509,10 +351,9 @@ static vram_status rebuild_in_a_hurry(uint64_t patient, bool *kept) {
     return status;
 }
 
-static void any_wait_may_end_early(void **state) {
+TEST(any_wait_may_end_early) {
     uint64_t patient = 0, ended = 0;
     bool kept;
-    (void)state;
     while (rebuild_in_a_hurry(patient, &kept) != VRAM_OK) {
         ended += kept;
         patient += 1 + patient / 8;
@@ -520,75 +361,4 @@ static void any_wait_may_end_early(void **state) {
     assert_true(patient > 0 && ended > 0);
 }
 
-/* -------------------------------------------------------------------------- threads */
-
-struct crew {
-    struct rig *rig;
-    vr_atomic_bool stop;
-    vr_atomic_u64 rounds;
-};
-
-/* Allocates and frees, and submits nothing. */
-static void *churn(void *user) {
-    struct crew *crew = user;
-    vram_addr held[HELD] = {0};
-    for (uint32_t i = 0; !vr_load(&crew->stop, VR_RELAXED); i++) {
-        vram_addr *addr = &held[i % HELD];
-        if (*addr) {
-            assert_ok(vram_free(*addr, crew->rig->queue));
-        }
-        *addr = 0;
-        assert_ok(vram_alloc(crew->rig->pool, (40 + i % 5 * 30) * KIB, crew->rig->queue, addr));
-        vr_fetch_add(&crew->rounds, 1, VR_RELAXED);
-    }
-    for (int i = 0; i < HELD; i++) {
-        assert_ok(held[i] ? vram_free(held[i], crew->rig->queue) : VRAM_OK);
-    }
-    return NULL;
-}
-
-/* Other threads allocate and free while handles are rebuilt; two calls at once exclude each
-   other. */
-static void threads_go_on(void **state) {
-    pthread_t threads[3];
-    vram_rebuild_result result;
-    uint64_t handles = 0;
-    (void)state;
-    struct rig rig = rig_make(SIM, 0);
-    struct crew crew = {.rig = &rig};
-    thin_out(&rig);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, churn, &crew), 0);
-    }
-    for (int i = 0; i < 100 || vr_load(&crew.rounds, VR_RELAXED) < 1000; i++) {
-        assert_ok(rebuild(rig.pool, 0, &result));
-        handles += result.handles;
-    }
-    vr_store(&crew.stop, true, VR_RELAXED);
-    for (int i = 0; i < 3; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    assert_true(handles > 0);
-    spaces_are_sound(&rig);
-    kept_hold(&rig);
-    assert_int_equal(stats_of(rig.pool).live_blocks, PLOTS / KEPT);
-    rig_end(&rig, true);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(free_parts_are_won, nothing_left),
-        cmocka_unit_test_teardown(it_stops_when_enough_is_won, nothing_left),
-        cmocka_unit_test_teardown(work_is_waited_for, nothing_left),
-        cmocka_unit_test_teardown(real_memory_keeps_its_contents, nothing_left),
-        cmocka_unit_test_teardown(pinned_blocks_stay, nothing_left),
-        cmocka_unit_test_teardown(sealed_blocks_stay, nothing_left),
-        cmocka_unit_test_teardown(refusals_are_told, nothing_left),
-        cmocka_unit_test_teardown(a_copy_needs_memory, nothing_left),
-        cmocka_unit_test_teardown(the_ladder_rebuilds_if_it_may, nothing_left),
-        cmocka_unit_test_teardown(any_call_may_fail, nothing_left),
-        cmocka_unit_test_teardown(any_wait_may_end_early, nothing_left),
-        cmocka_unit_test_teardown(threads_go_on, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, nothing_left)

@@ -7,11 +7,7 @@
 #include "unit/fault_step.h"
 #include "unit/sleep_world.h"
 
-#include "base/os/os.h"
 #include "device/ops.h"
-
-#include <errno.h>
-#include <pthread.h>
 
 static void expect_all(const struct rig *rig) {
     for (int i = 0; i < BLOCKS; i++) {
@@ -30,11 +26,10 @@ static uint64_t refuse(const struct rig *rig, vram_sim_call call) {
 
 /* ---------------------------------------------------------------- sealed sleep */
 
-static void contents_are_copied_once(void **state) {
+TEST(contents_are_copied_once) {
     static const char *const sims[] = {"memory=2M,granule=64K,lag=5",
                                        "memory=2M,granule=64K,lag=5,alias=off",
                                        "memory=2M,granule=64K,real=on"};
-    (void)state;
     for (int i = 0; i < 9; i++) {
         struct rig rig = rig_make(sims[i % 3], i % 2 ? VRAM_POOL_DETERMINISTIC : 0);
         fill(&rig);
@@ -73,11 +68,10 @@ static void contents_are_copied_once(void **state) {
 
 /* When they wake, sealed pieces of one tag become one: a driver takes its time for each. What lies
    under other tags stays apart. */
-static void sealed_pieces_are_joined(void **state) {
+TEST(sealed_pieces_are_joined) {
     enum { COUNT = 4 };
     static const char *const owners[COUNT] = {"w/0", "w/1", "w/1", "w/0"};
     vram_addr addrs[COUNT];
-    (void)state;
     for (int turn = 0; turn < 2; turn++) {
         struct rig rig = rig_make("memory=16M,granule=64K", 0);
         for (int i = 0; i < COUNT; i++) {
@@ -124,11 +118,10 @@ static void sealed_pieces_are_joined(void **state) {
 }
 
 /* What is sealed sleeps beside what is not, whose contents are copied as ever. */
-static void a_tag_is_sealed(void **state) {
+TEST(a_tag_is_sealed) {
     enum { COUNT = 4 };
     static const char *const owners[COUNT] = {"weights/0", "cache", "weights/1", "weightsx"};
     vram_addr addrs[COUNT];
-    (void)state;
     struct rig rig = rig_make("memory=8M,granule=256K", 0);
     for (int i = 0; i < COUNT; i++) {
         vram_alloc_options wish = {.size = sizeof wish, .tag = owners[i]};
@@ -169,11 +162,10 @@ static void a_tag_is_sealed(void **state) {
 
 /* ------------------------------------------------------------- what is refused */
 
-static void writes_are_refused(void **state) {
+TEST(writes_are_refused) {
     uint8_t data[64] = {0};
     vram_addr other;
     vram_transfer_options none = {.size = sizeof none};
-    (void)state;
     struct rig rig = rig_make("memory=4M,granule=64K", 0);
     fill(&rig);
     assert_ok(vram_pool_seal(rig.pool, NULL));
@@ -205,8 +197,7 @@ static vram_status fill_unchecked(const struct rig *rig) {
 }
 
 /* Sealed memory is mapped read-only, also after it has slept, or could not. */
-static void the_device_refuses_too(void **state) {
-    (void)state;
+TEST(the_device_refuses_too) {
     struct rig rig = rig_make("memory=2M,granule=64K", 0);
     fill(&rig);
     assert_ok(vram_pool_seal(rig.pool, NULL));
@@ -226,58 +217,6 @@ static void the_device_refuses_too(void **state) {
     vram_context_destroy(rig.context);
 }
 
-/* A part that wakes is made read-only while the next ones are copied, and not at the end. */
-static void parts_are_protected_beside_copies(void **state) {
-    vram_sim_entry entry;
-    uint64_t last_upload = 0, protects_before = 0;
-    (void)state;
-    assert_ok(vram_option_set("staging_threads", "2"));
-    struct rig rig = rig_make("memory=2M,granule=64K", 0);
-    fill(&rig);
-    assert_ok(vram_pool_seal(rig.pool, NULL));
-    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
-    uint64_t began = sim_state(&rig).calls, mapped = 0;
-    assert_ok(vram_pool_wake(rig.pool, NULL));
-    for (uint64_t back = 0; back < sim_state(&rig).calls - began; back++) {
-        assert_ok(vram_sim_journal_get(rig.context, back, &entry));
-        last_upload = last_upload || entry.call != VRAM_SIM_UPLOAD ? last_upload : entry.number;
-        protects_before += last_upload && entry.call == VRAM_SIM_ACCESS;
-        mapped += entry.call == VRAM_SIM_MAP;
-    }
-    assert_true(last_upload && mapped > 4);
-    assert_true(protects_before > mapped); /* one access for each after it was mapped, and more */
-    assert_int_equal(fill_unchecked(&rig), VRAM_ERR_INVALID);
-    expect_all(&rig);
-    vram_device_close(rig.device);
-    vram_context_destroy(rig.context);
-}
-
-static void mistakes_are_told(void **state) {
-    (void)state;
-    struct rig rig = rig_make("memory=2M,granule=64K", 0);
-    assert_int_equal(vram_pool_seal(rig.pool, NULL), VRAM_ERR_INVALID);
-    fill(&rig);
-    assert_int_equal(vram_pool_seal(rig.pool, ""), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_seal(rig.pool, "mode"), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_unseal(rig.pool, NULL), VRAM_ERR_INVALID);
-    assert_ok(vram_pin(rig.addrs[3]));
-    assert_int_equal(vram_pool_seal(rig.pool, NULL), VRAM_ERR_BUSY);
-    assert_ok(vram_unpin(rig.addrs[3]));
-    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
-    assert_int_equal(vram_pool_seal(rig.pool, NULL), VRAM_ERR_BUSY);
-    assert_ok(vram_pool_wake(rig.pool, NULL));
-    assert_ok(vram_pool_seal(rig.pool, NULL));
-    assert_ok(vram_pin(rig.addrs[3]));
-    assert_int_equal(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL), VRAM_ERR_BUSY);
-    expect_all(&rig);
-    rig_end(&rig, true);
-    rig = rig_make("memory=64M", VRAM_POOL_SEGMENTS);
-    fill(&rig);
-    assert_int_equal(vram_pool_seal(rig.pool, NULL), VRAM_ERR_UNSUPPORTED);
-    assert_int_equal(vram_pool_unseal(rig.pool, NULL), VRAM_ERR_UNSUPPORTED);
-    rig_end(&rig, true);
-}
-
 /* Seals on a device that cannot refuse writes, and writes a byte past the checks of the library. */
 static void seal_and_break(const struct rig *rig, uint64_t offset) {
     struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, rig->queue);
@@ -290,9 +229,8 @@ static void seal_and_break(const struct rig *rig, uint64_t offset) {
 
 /* With poison it is found that sealed memory was written; without, sleep brings back what was
    sealed. */
-static void poison_finds_writes(void **state) {
+TEST(poison_finds_writes) {
     uint8_t found[2];
-    (void)state;
     for (int threads = 1; threads < 4; threads++) {
         assert_ok(vram_option_set("staging_threads", (const char[]){(char)('0' + threads), 0}));
         struct rig rig = rig_make("memory=4M,granule=64K,lag=3", VRAM_POOL_POISON);
@@ -329,8 +267,7 @@ static void poison_finds_writes(void **state) {
 }
 
 /* A check that the driver or the system refuses finds nothing, and changes nothing. */
-static void what_cannot_be_checked_is_no_damage(void **state) {
-    (void)state;
+TEST(what_cannot_be_checked_is_no_damage) {
     struct rig rig = rig_make("memory=4M,granule=64K", VRAM_POOL_POISON);
     fill(&rig);
     seal_and_break(&rig, 0);
@@ -348,8 +285,7 @@ static void what_cannot_be_checked_is_no_damage(void **state) {
 /* ---------------------------------------------------------- what stays in place */
 
 /* A sealed block that is freed, awake or asleep, keeps its memory until it is unsealed. */
-static void frees_wait(void **state) {
-    (void)state;
+TEST(frees_wait) {
     for (int modes = 0; modes < 2; modes++) {
         vram_addr again;
         struct rig rig =
@@ -379,9 +315,8 @@ static void frees_wait(void **state) {
 }
 
 /* The rest of a sealed piece is not allocated, and is again once it is unsealed. */
-static void holes_are_kept(void **state) {
+TEST(holes_are_kept) {
     vram_addr block, other;
-    (void)state;
     struct rig rig = rig_make("memory=4M,granule=64K", 0);
     assert_ok(vram_alloc(rig.pool, 512, rig.queue, &block));
     assert_ok(vram_pool_seal(rig.pool, NULL));
@@ -399,24 +334,8 @@ static void holes_are_kept(void **state) {
     rig_end(&rig, true);
 }
 
-static void sealed_pools_end(void **state) {
-    (void)state;
-    for (int i = 0; i < 4; i++) {
-        struct rig rig = rig_make("memory=2M,granule=64K", 0);
-        fill(&rig);
-        assert_ok(vram_pool_seal(rig.pool, i % 2 ? "model" : NULL));
-        assert_ok(vram_free(rig.addrs[3], rig.queue));
-        if (i / 2) {
-            assert_ok(put_to_sleep(&rig, VRAM_SLEEP_PINNED, NULL));
-        }
-        assert_ok(vram_pool_destroy(rig.pool));
-        rig_end(&rig, true);
-    }
-}
-
 /* A driver that cannot map read-only: the library still refuses writes. */
-static void read_only_may_be_refused(void **state) {
-    (void)state;
+TEST(read_only_may_be_refused) {
     struct rig rig = rig_make("memory=2M,granule=64K", 0);
     fill(&rig);
     uint64_t faults = refuse(&rig, VRAM_SIM_ACCESS);
@@ -436,178 +355,4 @@ static void read_only_may_be_refused(void **state) {
     rig_end(&rig, true);
 }
 
-/* ---------------------------------------------------------------------- faults */
-
-enum stage { SEAL, SLEEP, WAKE, UNSEAL, STAGES };
-
-enum fault { MEMORY, SYSTEM, DRIVER };
-
-struct plan {
-    enum fault fault;
-    bool for_ever;
-    int32_t code; /* of the driver */
-};
-
-static void set_fault(const struct rig *rig, const struct plan *plan, uint64_t nth) {
-    vram_sim_fault fault = {
-        .size = sizeof fault, .nth = nth, .for_ever = plan->for_ever, .code = plan->code};
-    vr_mem_fail_at(plan->fault == MEMORY ? nth : 0, plan->for_ever);
-    vr_os_fail_at(plan->fault == SYSTEM ? nth : 0, plan->for_ever, ENOMEM);
-    assert_ok(vram_sim_fault_set(rig->context, plan->fault == DRIVER && nth ? &fault : NULL));
-}
-
-static vram_status act(const struct rig *rig, enum stage stage, const char *tag) {
-    return stage == SEAL    ? vram_pool_seal(rig->pool, tag)
-           : stage == SLEEP ? put_to_sleep(rig, VRAM_SLEEP_HOST, NULL)
-           : stage == WAKE  ? vram_pool_wake(rig->pool, NULL)
-                            : vram_pool_unseal(rig->pool, tag);
-}
-
-/* Every stage up to `stage`, which has the n-th call fail. Whether the fault struck. */
-static bool try_stage(const struct plan *plan, enum stage stage, const char *tag, uint64_t nth) {
-    struct rig rig = rig_make("memory=2M,granule=64K,lag=3", 0);
-    fill(&rig);
-    for (int i = SEAL; i < (int)stage; i++) {
-        assert_ok(act(&rig, (enum stage)i, tag));
-    }
-    set_fault(&rig, plan, nth);
-    vram_status status = act(&rig, stage, tag);
-    assert_true(status == VRAM_OK || vram_error_get()->status == status);
-    bool struck = vr_mem_failed() || vr_os_failed() || sim_state(&rig).faults;
-    set_fault(&rig, plan, 0);
-    spaces_are_sound(&rig);
-    /* The simulation's own memory is the system's: a device that cannot keep it is lost. */
-    bool lost = vram_queue_poll(rig.queue) == VRAM_ERR_DEVICE_LOST;
-    assert_true(!lost || plan->fault == SYSTEM || plan->code == VRAM_SIM_DEVICE_LOST);
-    if (!lost) {
-        vram_pool_stats stats = stats_of(rig.pool);
-        assert_true(stage == SEAL ? !stats.sealed_bytes == (status != VRAM_OK)
-                                  : stage != UNSEAL || !stats.sealed_bytes || status != VRAM_OK);
-        if (stats.asleep_bytes) {
-            assert_ok(vram_pool_wake(rig.pool, NULL));
-        }
-        expect_all(&rig);
-        if (stats.sealed_bytes) {
-            assert_ok(vram_pool_unseal(rig.pool, NULL));
-        }
-        for (int i = 0; i < BLOCKS; i++) {
-            assert_true(is_usable(&rig, i));
-            assert_ok(vram_free(rig.addrs[i], rig.queue));
-        }
-        assert_int_equal(stats_of(rig.pool).asleep_host_bytes, 0);
-        spaces_are_sound(&rig);
-    }
-    rig_end(&rig, plan->fault == MEMORY || (!plan->for_ever && plan->fault == DRIVER) || !lost);
-    assert_int_equal(vr_mem_live_bytes(), 0);
-    return struck;
-}
-
-static void any_step_may_fail(void **state) {
-    static const struct plan plans[] = {
-        {.fault = MEMORY},
-        {.fault = MEMORY, .for_ever = true},
-        {.fault = SYSTEM},
-        {.fault = SYSTEM, .for_ever = true},
-        {.fault = DRIVER, .code = VRAM_SIM_OUT_OF_MEMORY},
-        {.fault = DRIVER, .code = 9999, .for_ever = true},
-        {.fault = DRIVER, .code = VRAM_SIM_DEVICE_LOST},
-    };
-    (void)state;
-    assert_ok(vram_option_set("wait_timeout", "20s"));
-    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
-        for (int turn = 0; turn < 2 * STAGES; turn++) {
-            uint64_t nth = 1;
-            while (try_stage(&plans[i], (enum stage)(turn / 2), turn % 2 ? "model" : NULL, nth)) {
-                nth += FAULT_STEP;
-            }
-            assert_true(nth > 1 || plans[i].fault == SYSTEM); /* not every stage calls it */
-        }
-    }
-}
-
-/* --------------------------------------------------------------------- threads */
-
-struct crew {
-    struct rig *rig;
-    vr_atomic_bool stop;
-    vr_atomic_u64 turns;
-};
-
-static void *work(void *user) {
-    struct crew *crew = user;
-    vram_queue *queue;
-    assert_ok(vram_queue_create(crew->rig->device, NULL, &queue));
-    while (!vr_load(&crew->stop, VR_RELAXED)) {
-        vram_addr addr = 0;
-        vram_status status = vram_alloc(crew->rig->pool, 20 * KIB, queue, &addr);
-        assert_true(status == VRAM_OK || status == VRAM_ERR_BUSY);
-        if (addr) {
-            (void)vram_queue_fill(queue, addr, 1, 1, 512); /* it may be sealed by now */
-            assert_ok(vram_free(addr, queue));
-        }
-    }
-    vram_queue_destroy(queue);
-    return NULL;
-}
-
-static void *turn(void *user) {
-    struct crew *crew = user;
-    for (int i = 0; i < 60; i++) {
-        for (int stage = SEAL; stage < STAGES; stage++) {
-            const char *tag = i % 3 ? NULL : "model";
-            vram_status status = act(crew->rig, (enum stage)stage, tag);
-            assert_true(status == VRAM_OK || status == VRAM_ERR_BUSY || status == VRAM_ERR_INVALID);
-            vr_fetch_add(&crew->turns, status == VRAM_OK && stage == UNSEAL, VR_RELAXED);
-        }
-    }
-    return NULL;
-}
-
-/* Threads that go on allocating while two others seal, put to sleep, wake and unseal. */
-static void threads_go_on(void **state) {
-    pthread_t workers[2], turners[2];
-    (void)state;
-    struct rig rig = rig_make("memory=4M,granule=64K,lag=3", 0);
-    struct crew crew = {.rig = &rig};
-    fill(&rig);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(pthread_create(&workers[i], NULL, work, &crew), 0);
-        assert_int_equal(pthread_create(&turners[i], NULL, turn, &crew), 0);
-    }
-    for (int i = 0; i < 2; i++) {
-        pthread_join(turners[i], NULL);
-    }
-    vr_store(&crew.stop, true, VR_RELAXED);
-    for (int i = 0; i < 2; i++) {
-        pthread_join(workers[i], NULL);
-    }
-    (void)vram_pool_wake(rig.pool, NULL);
-    expect_all(&rig);
-    (void)vram_pool_unseal(rig.pool, NULL);
-    assert_true(vr_load(&crew.turns, VR_RELAXED) > 0);
-    spaces_are_sound(&rig);
-    assert_int_equal(stats_of(rig.pool).live_blocks, BLOCKS);
-    assert_int_equal(stats_of(rig.pool).asleep_host_bytes, 0);
-    rig_end(&rig, true);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(contents_are_copied_once, nothing_left),
-        cmocka_unit_test_teardown(sealed_pieces_are_joined, nothing_left),
-        cmocka_unit_test_teardown(a_tag_is_sealed, nothing_left),
-        cmocka_unit_test_teardown(writes_are_refused, nothing_left),
-        cmocka_unit_test_teardown(the_device_refuses_too, nothing_left),
-        cmocka_unit_test_teardown(parts_are_protected_beside_copies, nothing_left),
-        cmocka_unit_test_teardown(mistakes_are_told, nothing_left),
-        cmocka_unit_test_teardown(poison_finds_writes, nothing_left),
-        cmocka_unit_test_teardown(what_cannot_be_checked_is_no_damage, nothing_left),
-        cmocka_unit_test_teardown(frees_wait, nothing_left),
-        cmocka_unit_test_teardown(holes_are_kept, nothing_left),
-        cmocka_unit_test_teardown(sealed_pools_end, nothing_left),
-        cmocka_unit_test_teardown(read_only_may_be_refused, nothing_left),
-        cmocka_unit_test_teardown(any_step_may_fail, nothing_left),
-        cmocka_unit_test_teardown(threads_go_on, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, nothing_left)

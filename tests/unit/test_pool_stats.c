@@ -4,7 +4,6 @@
  * their queues have ended, and at its peaks.
  */
 #include "byte_units.h"
-#include "core/object/pool_object.h"
 #include "unit/device_world.h"
 #include "unit/stats_of.h"
 #include "vram/limits.h"
@@ -14,7 +13,6 @@
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <time.h>
 
 static uint64_t rounded(uint64_t size) {
     return size ? (size + 511) / 512 * 512 : 512;
@@ -23,31 +21,28 @@ static uint64_t rounded(uint64_t size) {
 /* ------------------------------------------------------------------------- peaks */
 
 /* Small and large blocks lie apart, and their peaks need not come together. */
-static void the_peak_is_of_all_blocks_together(void **state) {
+TEST(the_peak_is_of_all_blocks_together, "sim:memory=1G") {
     vram_pool *pool;
     vram_addr small[64], large;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    assert_ok(vram_alloc(pool, 100 * MIB, rig.queue, &large));
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
+    assert_ok(vram_alloc(pool, 100 * MIB, rig->queue, &large));
     vram_pool_stats first = stats_of(pool);
     assert_int_equal(first.peak_allocated_bytes, 100 * MIB);
-    assert_ok(vram_free(large, rig.queue));
+    assert_ok(vram_free(large, rig->queue));
     assert_ok(vram_pool_trim(pool, NULL, NULL)); /* nothing is live or cached any more */
     for (int i = 0; i < 64; i++) {
-        assert_ok(vram_alloc(pool, 32 * KIB, rig.queue, &small[i]));
+        assert_ok(vram_alloc(pool, 32 * KIB, rig->queue, &small[i]));
     }
     vram_pool_stats second = stats_of(pool);
     assert_true(second.allocated_bytes + second.cached_bytes >= 2 * MIB);
     assert_int_equal(second.peak_allocated_bytes, 100 * MIB); /* not 102 */
-    assert_ok(vram_alloc(pool, 99 * MIB, rig.queue, &large));
+    assert_ok(vram_alloc(pool, 99 * MIB, rig->queue, &large));
     vram_pool_stats third = stats_of(pool);
     assert_int_equal(third.peak_allocated_bytes, third.allocated_bytes + third.cached_bytes);
-    rig_end_clean(&rig);
 }
 
 /* What the program and its threads have between them, live or at hand, at every moment. */
-static void the_peak_is_exact(void **state) {
+TEST(the_peak_is_exact) {
     enum { SLOTS = 40 };
     for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags++) { /* each mode in both orders */
         vram_pool_options options = {.size = sizeof options, .flags = flags};
@@ -55,7 +50,6 @@ static void the_peak_is_exact(void **state) {
         uint64_t most = 0;
         unsigned seed = 7;
         vram_pool *pool;
-        (void)state;
         struct rig rig = rig_make("sim", "memory=1G,lag=3");
         assert_ok(vram_pool_create(rig.device, &options, &pool));
         for (int i = 0; i < 3000; i++) {
@@ -126,18 +120,16 @@ static void expect_sums(vram_pool *pool, const struct worker *workers, unsigned 
     assert_true(stats.peak_allocated_bytes >= stats.allocated_bytes + stats.cached_bytes);
 }
 
-static void other_threads_caches_are_counted(void **state) {
+TEST(other_threads_caches_are_counted, "sim:memory=1G") {
     enum { CREW = 5 };
     static const uint64_t sizes[CREW] = {300000, 50000, 30000, 4096, 100};
     static struct worker workers[CREW];
     vram_pool *pool;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
     for (unsigned i = 0; i < CREW; i++) {
         struct worker *worker = &workers[i];
         *worker = (struct worker){.pool = pool, .size = sizes[i], .kept = i * 3};
-        assert_ok(vram_queue_create(rig.device, NULL, &worker->queue));
+        assert_ok(vram_queue_create(rig->device, NULL, &worker->queue));
         sem_init(&worker->done, 0, 0);
         sem_init(&worker->end, 0, 0);
         assert_int_equal(pthread_create(&worker->thread, NULL, work, worker), 0);
@@ -158,79 +150,29 @@ static void other_threads_caches_are_counted(void **state) {
     assert_int_equal(stats_of(pool).thread_cache_bytes, 0);
     for (unsigned i = 0; i < CREW; i++) {
         for (unsigned n = 0; n < workers[i].kept; n++) {
-            assert_ok(vram_free(workers[i].addrs[n], rig.queue));
+            assert_ok(vram_free(workers[i].addrs[n], rig->queue));
         }
     }
     assert_int_equal(stats_of(pool).live_blocks, 0);
     assert_int_equal(stats_of(pool).requested_bytes, 0);
     assert_int_equal(stats_of(pool).allocated_bytes, 0);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------------------------ warming */
 
 /* Warming is no request: it leaves memory behind, and no peak that the program never had. */
-/* Hits of a thread while another holds the pool's lock. */
-static void *hit_all_the_time(void *argument) {
-    struct worker *worker = argument;
-    vram_addr addr;
-    for (unsigned i = 0; i < 1001; i++) {
-        assert_ok(vram_alloc(worker->pool, worker->size, worker->queue, &addr));
-        assert_ok(vram_free(addr, worker->queue));
-        if (i == 0) { /* its cache has a block now */
-            sem_post(&worker->done);
-            sem_wait(&worker->end);
-        }
-    }
-    sem_post(&worker->done);
-    return NULL;
-}
 
-/* Counters of hot paths need no lock: with the pool's taken, they count all the same. */
-static void hits_are_counted_without_a_lock(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_OFF};
-    vram_pool_options options = {.size = sizeof options, .limits = &limits};
-    struct worker worker = {.queue = rig.queue, .size = 4096};
-    struct timespec until;
-    assert_ok(vram_pool_create(rig.device, &options, &worker.pool));
-    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, worker.pool);
-    sem_init(&worker.done, 0, 0);
-    sem_init(&worker.end, 0, 0);
-    assert_int_equal(pthread_create(&worker.thread, NULL, hit_all_the_time, &worker), 0);
-    sem_wait(&worker.done);
-    vram_pool_stats before = stats_of(worker.pool);
-    vr_mutex_lock(&pool->lock);
-    sem_post(&worker.end);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 60;
-    int waited = sem_timedwait(&worker.done, &until);
-    vr_mutex_unlock(&pool->lock);
-    pthread_join(worker.thread, NULL);
-    vr_leave(pool);
-    assert_int_equal(waited, 0);
-    vram_pool_stats after = stats_of(worker.pool);
-    assert_int_equal(after.allocs - before.allocs, 1000);
-    assert_int_equal(after.frees - before.frees, 1000);
-    assert_int_equal(after.cache_hits - before.cache_hits, 1000);
-    rig_end_clean(&rig);
-}
-
-static void warming_is_not_counted(void **state) {
+TEST(warming_is_not_counted, "sim:memory=1G") {
     vram_pool *pool;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    assert_ok(vram_pool_warm(pool, 3 * MIB, 10, rig.queue));
-    assert_ok(vram_pool_warm(pool, 1000, 100, rig.queue));
-    assert_int_equal(vram_pool_warm(pool, 300 * MIB, 10, rig.queue), VRAM_ERR_DEVICE_MEMORY);
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
+    assert_ok(vram_pool_warm(pool, 3 * MIB, 10, rig->queue));
+    assert_ok(vram_pool_warm(pool, 1000, 100, rig->queue));
+    assert_int_equal(vram_pool_warm(pool, 300 * MIB, 10, rig->queue), VRAM_ERR_DEVICE_MEMORY);
     vram_pool_stats stats = stats_of(pool);
     assert_true(stats.reserved_bytes >= 30 * MIB);
     assert_int_equal(stats.allocs + stats.frees + stats.hits + stats.misses + stats.returns, 0);
     assert_int_equal(stats.requested_bytes + stats.allocated_bytes + stats.live_blocks, 0);
     assert_int_equal(stats.peak_requested_bytes, 0);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------- the peak of several threads */
@@ -271,9 +213,8 @@ static void *hold_at_once(void *argument) {
 
 /* Without a tracker it may be off by what caches can hold, as vram_pool_stats says, and by no more;
    with one it is exact. */
-static void the_peak_of_several_threads_is_bounded(void **state) {
+TEST(the_peak_of_several_threads_is_bounded) {
     const uint64_t most = PEERS * (SMALL * 4 * KIB + LARGE * 3 * MIB);
-    (void)state;
     for (int tracked = 0; tracked < 2; tracked++) {
         struct rig rig = rig_make("sim", "memory=1G");
         vram_limits limits = {.size = sizeof limits,
@@ -301,19 +242,17 @@ static void the_peak_of_several_threads_is_bounded(void **state) {
 /* -------------------------------------------------------------------------- rates */
 
 /* A rate of nothing is 0, not a division by it; the other figures follow from the counters. */
-static void rates_follow_from_counters(void **state) {
+TEST(rates_follow_from_counters, "sim:memory=1G") {
     vram_pool *pool;
     vram_addr addr;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
     vram_pool_stats none = stats_of(pool);
     assert_true(none.hit_rate == 0.0);
     assert_false(none.last_cleanup_ns.known);
     for (int i = 0; i < 4; i++) {
-        assert_ok(vram_alloc(pool, 600, rig.queue, &addr));
+        assert_ok(vram_alloc(pool, 600, rig->queue, &addr));
         if (i < 3) {
-            assert_ok(vram_free(addr, rig.queue));
+            assert_ok(vram_free(addr, rig->queue));
         }
     }
     vram_pool_stats stats = stats_of(pool);
@@ -323,15 +262,13 @@ static void rates_follow_from_counters(void **state) {
     assert_int_equal(stats.rounding_bytes, 1024 - 600);
     assert_int_equal(stats.active_buffers, 1);
     assert_int_equal(stats.fallbacks + stats.ladder_runs + stats.refusals + stats.cleanups, 0);
-    rig_end_clean(&rig);
 }
 
 /* Two blocks of one size, used over and over, ask the driver in the first round only. Which blocks
    a thread's cache keeps is another matter, and another counter. */
-static void held_memory_is_a_hit_at_every_size(void **state) {
+TEST(held_memory_is_a_hit_at_every_size) {
     static const uint64_t sizes[] = {600, 40 * KIB, MIB, 4 * MIB, 64 * MIB};
     enum { ROUNDS = 500 };
-    (void)state;
     for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags += VRAM_POOL_SEGMENTS) {
         for (unsigned s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
             struct rig rig = rig_make("sim", "memory=1G");
@@ -365,51 +302,31 @@ static void held_memory_is_a_hit_at_every_size(void **state) {
 }
 
 /* What the driver is called for is a miss: growth, memory that is moved, other memory. */
-static void growth_moves_and_fallbacks_are_misses(void **state) {
+TEST(growth_moves_and_fallbacks_are_misses, "sim:memory=64M,granule=2M") {
     const uint64_t handle = 2 * MIB;
     vram_addr blocks[28], addr;
     vram_pool *pool;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M,granule=2M");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
     for (int i = 0; i < 28; i++) {
-        assert_ok(vram_alloc(pool, handle, rig.queue, &blocks[i]));
+        assert_ok(vram_alloc(pool, handle, rig->queue, &blocks[i]));
     }
     uint64_t misses = stats_of(pool).misses; /* growth, of a few blocks at a time */
     assert_true(misses > 0 && stats_of(pool).driver_creates > 0);
     for (int i = 0; i < 28; i += 2) {
-        assert_ok(vram_free(blocks[i], rig.queue));
+        assert_ok(vram_free(blocks[i], rig->queue));
     }
-    assert_ok(vram_alloc(pool, 4 * handle, rig.queue, &addr)); /* from holes of one handle each */
+    assert_ok(vram_alloc(pool, 4 * handle, rig->queue, &addr)); /* from holes of one handle each */
     vram_pool_stats moved = stats_of(pool);
     assert_true(moved.moved_handles > 0);
     assert_int_equal(moved.misses, misses + 1);
     const vram_ladder_options ladder = {.size = sizeof ladder, .fallback = VRAM_FALLBACK_HOST};
     assert_ok(vram_pool_ladder_set(pool, &ladder));
     vram_addr other;
-    assert_ok(vram_alloc(pool, 48 * MIB, rig.queue, &other));
+    assert_ok(vram_alloc(pool, 48 * MIB, rig->queue, &other));
     vram_pool_stats fallen = stats_of(pool);
     assert_int_equal(fallen.fallbacks, 1);
     assert_int_equal(fallen.misses, moved.misses + 1);
     assert_int_equal(fallen.hits + fallen.misses, fallen.allocs);
-    assert_ok(vram_free(other, rig.queue));
+    assert_ok(vram_free(other, rig->queue));
     assert_int_equal(stats_of(pool).returns, fallen.returns); /* the pool keeps none of it */
-    rig_end_clean(&rig);
-}
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(the_peak_is_of_all_blocks_together),
-        HERE(the_peak_is_exact),
-        HERE(other_threads_caches_are_counted),
-        HERE(hits_are_counted_without_a_lock),
-        HERE(warming_is_not_counted),
-        HERE(rates_follow_from_counters),
-        HERE(held_memory_is_a_hit_at_every_size),
-        HERE(growth_moves_and_fallbacks_are_misses),
-        HERE(the_peak_of_several_threads_is_bounded),
-    };
-    return cmocka_run_group_tests_name("pool_stats", tests, NULL, NULL);
 }

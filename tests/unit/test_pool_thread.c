@@ -4,12 +4,9 @@
  * makes its cache for it, threads of high priority need what one of low priority is inside of,
  * processes fork.
  */
-#include "base/handle.h"
-#include "base/memory.h"
 #include "base/os/os.h"
 #include "core/cache/thread.h"
 #include "unit/assert_ok.h"
-#include "unit/nothing_left.h"
 #include "vram/vram.h"
 
 #include "unit/child.h"
@@ -88,8 +85,7 @@ static void release(void *user, void *memory) {
 }
 
 /* Whoever drops the caches of a queue that ends comes too early for this one. */
-static void no_cache_is_left_of_an_ended_queue(void **state) {
-    (void)state;
+TEST(no_cache_is_left_of_an_ended_queue) {
     vram_host_allocator allocator = {NULL, alloc_meanwhile, resize, release};
     vram_addr addr;
     assert_ok(vram_host_allocator_set(&allocator));
@@ -149,8 +145,7 @@ static void *look_urgently(void *argument) {
 
 /* A system that leaves nothing to ordinary threads for a second at a time would do this in
    minutes. */
-static void urgent_threads_wait_for_others(void **state) {
-    (void)state;
+TEST(urgent_threads_wait_for_others) {
     pthread_t ordinary, urgent;
     pthread_attr_t attributes;
     struct sched_param priority = {.sched_priority = 1};
@@ -220,8 +215,7 @@ static int without_barriers(void *argument) {
     return vram_free(addr, rig.queue) == VRAM_OK ? 0 : 3;
 }
 
-static void barriers_may_be_forbidden_later(void **state) {
-    (void)state;
+TEST(barriers_may_be_forbidden_later) {
     int answer = in_child(without_barriers, NULL);
     if (answer == FORBIDDEN) {
         skip();
@@ -238,8 +232,7 @@ static void visit_count(struct vr_thread_state *thread, void *user) {
     ++*(unsigned *)user;
 }
 
-static void readers_do_not_wait_for_a_busy_thread(void **state) {
-    (void)state;
+TEST(readers_do_not_wait_for_a_busy_thread) {
     unsigned visits = 0;
     struct vr_thread_state *thread = vr_thread_get();
     assert_non_null(thread);
@@ -262,8 +255,7 @@ static void *look_all_the_time(void *argument) {
 }
 
 /* A thread that is kept out of its caches waits: others have the same memory meanwhile. */
-static void the_same_memory_whoever_looks(void **state) {
-    (void)state;
+TEST(the_same_memory_whoever_looks) {
     vram_addr first, addr;
     pthread_t reader;
     rig_make();
@@ -291,8 +283,7 @@ static int hit_in_child(void *argument) {
     return vram_alloc(rig.pool, 1000, rig.queue, &addr) == VRAM_ERR_FORKED ? 0 : 1;
 }
 
-static void a_child_does_not_hit(void **state) {
-    (void)state;
+TEST(a_child_does_not_hit) {
     vram_addr addr;
     rig_make();
     assert_ok(vram_alloc(rig.pool, 1000, rig.queue, &addr));
@@ -319,23 +310,6 @@ static int without_handlers(void *argument) {
     return answer;
 }
 
-static void a_child_does_not_hit_without_handlers_either(void **state) {
-    (void)state;
+TEST(a_child_does_not_hit_without_handlers_either) {
     assert_int_equal(in_child(without_handlers, NULL), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        /* First, before a thread has got what it keeps. */
-        cmocka_unit_test_teardown(a_child_does_not_hit_without_handlers_either, nothing_left),
-        cmocka_unit_test_teardown(no_cache_is_left_of_an_ended_queue, nothing_left),
-        cmocka_unit_test_teardown(urgent_threads_wait_for_others, nothing_left),
-#ifdef __linux__
-        cmocka_unit_test_teardown(barriers_may_be_forbidden_later, nothing_left),
-#endif
-        cmocka_unit_test_teardown(readers_do_not_wait_for_a_busy_thread, nothing_left),
-        cmocka_unit_test_teardown(the_same_memory_whoever_looks, nothing_left),
-        cmocka_unit_test_teardown(a_child_does_not_hit, nothing_left),
-    };
-    return cmocka_run_group_tests_name("pool_thread", tests, NULL, NULL);
 }

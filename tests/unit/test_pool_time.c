@@ -106,11 +106,10 @@ static void free_scattered(vram_queue *queue, const vram_addr *addrs, uint32_t c
 /* ------------------------------------------------------------------------- tests */
 
 /* A hundred frees of a queue that does not come on lie before those of one that has. */
-static void stuck_queues_hide_nobody(void **state) {
+TEST(stuck_queues_hide_nobody) {
     static vram_addr hidden[MANY], scattered[FEW];
     struct scene scene;
     vram_addr large;
-    (void)state;
     scene_make(&scene, "64M", "2s");
     alloc_all(&scene, scene.other, 4 * MIB, scattered, FEW);
     alloc_all(&scene, scene.stuck, 40 * KIB, hidden, MANY);
@@ -127,12 +126,11 @@ static void stuck_queues_hide_nobody(void **state) {
 }
 
 /* What is waited for is memory, not the queue that was first. */
-static void waiting_does_not_stop_at_the_oldest(void **state) {
+TEST(waiting_does_not_stop_at_the_oldest) {
     static vram_addr hidden[FEW], scattered[FEW];
     struct scene scene;
     vram_addr large;
     pthread_t thread;
-    (void)state;
     scene_make(&scene, "64M", "60s");
     alloc_all(&scene, scene.other, 4 * MIB, scattered, FEW);
     alloc_all(&scene, scene.stuck, 40 * KIB, hidden, FEW);
@@ -150,11 +148,10 @@ static void waiting_does_not_stop_at_the_oldest(void **state) {
 }
 
 /* That a marker was recorded means nothing; that it has been reached does. */
-static void recorded_is_not_passed(void **state) {
+TEST(recorded_is_not_passed) {
     struct scene scene;
     vram_addr freed, next;
     vram_point point;
-    (void)state;
     scene_make(&scene, "64M", "2s");
     assert_ok(vram_alloc(scene.pool, 300 * KIB, scene.other, &freed));
     gate_pass(&scene.gate, scene.other);
@@ -169,10 +166,9 @@ static void recorded_is_not_passed(void **state) {
 
 /* A free is marked where it is made when much is freed: what the queue is given later is not waited
    for. */
-static void later_work_is_not_waited_for(void **state) {
+TEST(later_work_is_not_waited_for) {
     struct scene scene;
     vram_addr freed, next;
-    (void)state;
     scene_make(&scene, "64M", "2s");
     assert_ok(vram_alloc(scene.pool, 48 * MIB, scene.other, &freed));
     assert_ok(vram_free(freed, scene.other));
@@ -183,11 +179,10 @@ static void later_work_is_not_waited_for(void **state) {
 
 /* Each queue that uses a block counts once, with the work that it has at the free; the block is
    free when all of them are done. */
-static void all_users_count(void **state) {
+TEST(all_users_count) {
     struct scene scene;
     struct gate second;
     vram_addr used, next;
-    (void)state;
     scene_make(&scene, "64M", "2s");
     gate_make(&scene.rig, &second);
     assert_ok(vram_alloc(scene.pool, 300 * KIB, scene.rig.queue, &used));
@@ -220,10 +215,9 @@ static void all_users_count(void **state) {
 
 /* A queue that cannot be marked at the free, because it is being captured or the driver fails, is
    not left out: the block waits until the queue is idle, or for its next mark. */
-static void uses_without_a_mark_wait(void **state) {
+TEST(uses_without_a_mark_wait) {
     static const vram_status answers[] = {VRAM_ERR_CAPTURE, VRAM_ERR_BACKEND, VRAM_ERR_HOST_MEMORY,
                                           VRAM_ERR_UNSUPPORTED};
-    (void)state;
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
         struct rig rig = rig_make("sim", "memory=1G,lag=10000");
         vram_queue *other;
@@ -253,33 +247,11 @@ static void uses_without_a_mark_wait(void **state) {
     }
 }
 
-/* Naming a queue submits nothing to it; the free marks it once, however often it was named. */
-static void the_free_makes_one_mark(void **state) {
-    struct scene scene;
-    vram_pool_stats stats[3] = {
-        {.size = sizeof stats[0]}, {.size = sizeof stats[0]}, {.size = sizeof stats[0]}};
-    vram_addr used;
-    (void)state;
-    scene_make(&scene, "64M", "2s");
-    assert_ok(vram_alloc(scene.pool, 300 * KIB, scene.rig.queue, &used));
-    assert_ok(vram_pool_stats_get(scene.pool, &stats[0]));
-    for (int i = 0; i < 10; i++) {
-        assert_ok(vram_use(used, scene.other));
-    }
-    assert_ok(vram_pool_stats_get(scene.pool, &stats[1]));
-    assert_ok(vram_free(used, scene.rig.queue));
-    assert_ok(vram_pool_stats_get(scene.pool, &stats[2]));
-    assert_int_equal(stats[1].driver_markers, stats[0].driver_markers);
-    assert_int_equal(stats[2].driver_markers, stats[0].driver_markers + 1);
-    scene_end(&scene);
-}
-
 /* ---------------------------------------------------------------- simulated queues */
 
 /* A driver that cannot answer has not said that the work is done. */
-static void errors_are_not_taken_for_the_end(void **state) {
+TEST(errors_are_not_taken_for_the_end) {
     static const vram_status answers[] = {VRAM_ERR_NOT_READY, VRAM_ERR_BACKEND};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct rig rig = rig_make("sim", "memory=1G,lag=10000");
         vram_queue *other;
@@ -302,78 +274,4 @@ static void errors_are_not_taken_for_the_end(void **state) {
         hook.poll_answer = VRAM_OK;
         rig_end_clean(&rig);
     }
-}
-
-/* How often the driver was told to let a queue wait, and how much the pool holds in the end. */
-static uint64_t waits_told(const char *sim, uint64_t *reserved) {
-    struct rig rig = rig_make("sim", sim);
-    vram_queue *queues[4];
-    vram_pool *pool;
-    uint64_t waits = 0;
-    vram_sim_entry entry = {.number = 0};
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    for (int i = 0; i < 4; i++) {
-        assert_ok(vram_queue_create(rig.device, NULL, &queues[i]));
-    }
-    for (int i = 0; i < 16; i++) {
-        vram_addr addr;
-        assert_ok(vram_alloc(pool, 40 * MIB, queues[i % 4], &addr));
-        assert_ok(vram_queue_fill(queues[i % 4], addr, 1, 1, MIB));
-        assert_ok(vram_free(addr, queues[i % 4]));
-    }
-    for (uint64_t back = 0; vram_sim_journal_get(rig.context, back, &entry) == VRAM_OK; back++) {
-        waits += entry.call == VRAM_SIM_AFTER;
-    }
-    *reserved = stats_of(pool).reserved_bytes;
-    rig_end_clean(&rig);
-    return waits;
-}
-
-/* Queues that ran beside each other go on to, as long as there is memory for all of them. */
-static void plenty_grows_and_shortage_waits(void **state) {
-    uint64_t plenty, little;
-    (void)state;
-    assert_int_equal(waits_told("memory=4G,lag=3000,seed=3,journal=4096", &plenty), 0);
-    assert_true(plenty >= 160 * MIB);
-    assert_true(waits_told("memory=64M,lag=3000,seed=3,journal=4096", &little) > 0);
-    assert_true(little <= 64 * MIB);
-}
-
-/* Markers are made for batches of frees, and none by a pool that finds what it needs. */
-static void frees_share_their_markers(void **state) {
-    enum { SLOTS = 64, STEPS = 20000 };
-    static vram_addr held[SLOTS];
-    unsigned seed = 5;
-    vram_pool *pool;
-    (void)state;
-    memset(held, 0, sizeof held);
-    struct rig rig = rig_make("sim", "memory=4G");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    for (int i = 0; i < STEPS; i++) {
-        seed = seed * 1664525 + 1013904223;
-        unsigned slot = (seed >> 8) % SLOTS;
-        assert_ok(vram_free(held[slot], rig.queue));
-        assert_ok(vram_alloc(pool, (seed >> 12) % (2 * MIB), rig.queue, &held[slot]));
-    }
-    vram_pool_stats stats = stats_of(pool);
-    assert_true(stats.driver_markers <= stats.frees / 100);
-    rig_end_clean(&rig);
-}
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(stuck_queues_hide_nobody),
-        HERE(waiting_does_not_stop_at_the_oldest),
-        HERE(recorded_is_not_passed),
-        HERE(later_work_is_not_waited_for),
-        HERE(all_users_count),
-        HERE(uses_without_a_mark_wait),
-        HERE(the_free_makes_one_mark),
-        HERE(errors_are_not_taken_for_the_end),
-        HERE(plenty_grows_and_shortage_waits),
-        HERE(frees_share_their_markers),
-    };
-    return cmocka_run_group_tests_name("pool_time", tests, NULL, NULL);
 }

@@ -6,9 +6,8 @@
 #include "unit/sleep_world.h"
 
 /* Others took the memory: the pool sleeps on, and wakes when it is there again. */
-static void waking_needs_memory(void **state) {
+TEST(waking_needs_memory) {
     vram_addr taken;
-    (void)state;
     struct rig rig = rig_make("memory=2M,granule=64K", 0);
     fill(&rig);
     assert_ok(put_to_sleep(&rig, VRAM_SLEEP_PINNED, NULL));
@@ -61,8 +60,7 @@ static void wake_without(uint32_t freed, bool sealed, uint64_t left) {
     rig_end(&rig, false);
 }
 
-static void what_was_freed_needs_no_memory(void **state) {
-    (void)state;
+TEST(what_was_freed_needs_no_memory) {
     for (int sealed = 0; sealed < 2; sealed++) {
         wake_without(63, sealed, 0);
         wake_without(63 & ~4, sealed, 192 * KIB); /* blocks of the same pieces, in part */
@@ -71,11 +69,10 @@ static void what_was_freed_needs_no_memory(void **state) {
 }
 
 /* A tag whose blocks were all freed wakes without memory; the others sleep on, with theirs. */
-static void a_freed_tag_wakes_to_nothing(void **state) {
+TEST(a_freed_tag_wakes_to_nothing) {
     struct rig rig = rig_make("memory=4M,granule=64K", 0);
     vram_addr addrs[2], taken;
     vram_alloc_options wish = {.size = sizeof wish};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         wish.tag = i ? "kept" : "freed";
         assert_ok(vram_alloc_with(rig.pool, 1024 * KIB, rig.queue, &wish, &addrs[i]));
@@ -100,8 +97,7 @@ static void a_freed_tag_wakes_to_nothing(void **state) {
 
 /* What wakes beside memory that was taken meanwhile is more than was ever held: of the pool, the
    device and all. */
-static void waking_counts_for_the_peaks(void **state) {
-    (void)state;
+TEST(waking_counts_for_the_peaks) {
     for (int tagged = 0; tagged < 2; tagged++) {
         struct rig rig = rig_make("memory=8M,granule=64K", 0);
         vram_memory_info memory = {.size = sizeof memory};
@@ -135,9 +131,8 @@ static vram_pool *second_pool(const struct rig *rig) {
 }
 
 /* Memory that lies free in another pool is memory for the one that wakes. */
-static void waking_climbs_the_ladder(void **state) {
+TEST(waking_climbs_the_ladder) {
     vram_addr addr;
-    (void)state;
     struct rig rig = rig_make("memory=2M,granule=64K", 0);
     vram_pool *second = second_pool(&rig);
     fill(&rig);
@@ -194,7 +189,7 @@ static uint64_t sit(void *user, const vram_oom_event *event) {
 }
 
 /* The program is asked before waking fails, and may do whatever it likes. */
-static void waking_asks_the_program(void **state) {
+TEST(waking_asks_the_program) {
     static const struct {
         vram_status status, inner;
     } ends[] = {
@@ -204,7 +199,6 @@ static void waking_asks_the_program(void **state) {
         [DESTROYS] = {VRAM_ERR_STALE, VRAM_OK},
         [NOTHING] = {VRAM_ERR_LIMIT, VRAM_OK},
     };
-    (void)state;
     for (int does = FREES; does <= NOTHING; does++) {
         struct rig rig = rig_make("memory=2M,granule=64K", 0);
         struct sitter sitter = {.rig = &rig, .pool = second_pool(&rig), .does = does};
@@ -259,7 +253,7 @@ static vram_error_answer keep(void *user, const vram_error_event *event) {
 }
 
 /* The error handler is told, and may have it tried again, so often and no more. */
-static void waking_asks_the_handler(void **state) {
+TEST(waking_asks_the_handler) {
     static const struct {
         vram_error_answer answer;
         unsigned at, calls;
@@ -272,7 +266,6 @@ static void waking_asks_the_handler(void **state) {
         {VRAM_ERROR_RETRY, 2, 2, false, VRAM_OK},
         {VRAM_ERROR_RETRY, 0, 1, true, VRAM_ERR_STALE},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct rig rig = rig_make("memory=2M,granule=64K", 0);
         struct keeper keeper = {.rig = &rig,
@@ -298,69 +291,4 @@ static void waking_asks_the_handler(void **state) {
     }
 }
 
-/* Each call of the driver, or each allocation of the library's, fails in a wake that climbs; what
-   was not woken wakes the next time, and has its contents. */
-static bool wake_with_fault(const vram_sim_fault *fault, uint64_t nth) {
-    struct rig rig = rig_make("memory=2M,granule=64K", 0);
-    struct sitter sitter = {.rig = &rig, .pool = second_pool(&rig), .does = FREES};
-    vram_addr addr;
-    uint64_t id;
-    fill(&rig);
-    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
-    assert_ok(vram_alloc(sitter.pool, 256 * KIB, NULL, &addr));
-    assert_ok(vram_alloc(sitter.pool, 1300 * KIB, NULL, &sitter.addr));
-    assert_ok(vram_free(addr, NULL));
-    assert_ok(vram_free(rig.addrs[3], rig.queue)); /* asleep */
-    assert_ok(vram_oom_callback_add(rig.device, sit, &sitter, &id));
-    if (fault) {
-        assert_ok(vram_sim_fault_set(rig.context, fault));
-    } else {
-        vr_mem_fail_at(nth, false);
-    }
-    vram_status status = vram_pool_wake(rig.pool, NULL);
-    bool struck = fault ? sim_state(&rig).faults > 0 : vr_mem_failed() > 0;
-    vr_mem_fail_at(0, false);
-    assert_ok(vram_sim_fault_set(rig.context, NULL));
-    spaces_are_sound(&rig);
-    if (status != VRAM_OK) {
-        assert_int_equal(vram_error_get()->status, status);
-        assert_ok(vram_pool_wake(rig.pool, NULL));
-    }
-    for (int i = 0; i < BLOCKS; i++) {
-        if (i != 3) {
-            expect_contents(&rig, i);
-        }
-    }
-    rig_end(&rig, !struck);
-    return struck;
-}
-
-static void any_call_may_fail(void **state) {
-    static const int32_t codes[] = {VRAM_SIM_OUT_OF_MEMORY, 99};
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        vram_sim_fault fault = {.size = sizeof fault, .call = VRAM_SIM_ANY, .code = codes[i]};
-        for (fault.nth = 1; wake_with_fault(&fault, 0); fault.nth++) {
-        }
-        assert_true(fault.nth > 20);
-    }
-    uint64_t nth = 1;
-    while (wake_with_fault(NULL, nth)) {
-        nth++;
-    }
-    assert_true(nth > 2);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(waking_needs_memory, nothing_left),
-        cmocka_unit_test_teardown(what_was_freed_needs_no_memory, nothing_left),
-        cmocka_unit_test_teardown(a_freed_tag_wakes_to_nothing, nothing_left),
-        cmocka_unit_test_teardown(waking_counts_for_the_peaks, nothing_left),
-        cmocka_unit_test_teardown(waking_climbs_the_ladder, nothing_left),
-        cmocka_unit_test_teardown(waking_asks_the_program, nothing_left),
-        cmocka_unit_test_teardown(waking_asks_the_handler, nothing_left),
-        cmocka_unit_test_teardown(any_call_may_fail, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, nothing_left)

@@ -2,7 +2,6 @@
 /*
  * test_pressure.c: the number and its levels, and who is told of it.
  */
-#include "core/object/pool_object.h"
 #include "unit/pressure_world.h"
 
 #include <math.h>
@@ -22,8 +21,7 @@ static const struct {
 
 enum { BOUNDARIES = sizeof boundaries / sizeof boundaries[0] };
 
-static void acceptance_06_boundaries_of_numbers(void **state) {
-    (void)state;
+TEST(acceptance_06_boundaries_of_numbers) {
     for (unsigned i = 0; i < BOUNDARIES; i++) {
         double value = (double)boundaries[i].ten_thousandths / 10000;
         assert_int_equal(vram_pressure_level_of(value), boundaries[i].level);
@@ -37,8 +35,7 @@ static void acceptance_06_boundaries_of_numbers(void **state) {
     assert_string_equal(vram_pressure_level_name((vram_pressure_level)99), "unknown");
 }
 
-static void acceptance_06_boundaries_of_devices(void **state) {
-    (void)state;
+TEST(acceptance_06_boundaries_of_devices) {
     struct rig rig = rig_told();
     vram_pool *pool = pool_of(&rig, NULL);
     for (unsigned i = 0; i < BOUNDARIES; i++) {
@@ -57,7 +54,7 @@ static void acceptance_06_boundaries_of_devices(void **state) {
 }
 
 /* A pool's own limit counts where it is nearer than the device's. */
-static void acceptance_06_boundaries_of_limits(void **state) {
+TEST(acceptance_06_boundaries_of_limits) {
     static const struct {
         uint64_t held; /* MiB, of 200 */
         vram_pressure_level level;
@@ -67,7 +64,6 @@ static void acceptance_06_boundaries_of_limits(void **state) {
                  {200, VRAM_PRESSURE_CRITICAL}};
     vram_limits limits = {.size = sizeof limits, .hard_bytes = 200 * MIB};
     vram_pool_options options = {.size = sizeof options, .limits = &limits};
-    (void)state;
     struct rig rig = rig_told();
     for (unsigned i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         vram_pool *pool = pool_of(&rig, &options);
@@ -85,9 +81,8 @@ static void acceptance_06_boundaries_of_limits(void **state) {
 }
 
 /* Of nothing there is no share, and what a driver does not say is not known. */
-static void acceptance_06_unknown_stays_unknown(void **state) {
+TEST(acceptance_06_unknown_stays_unknown) {
     vram_pressure pressure = {.size = sizeof pressure};
-    (void)state;
     struct rig rig = rig_told();
     told.free = told.total = 0; /* 0 of 0 bytes are free */
     assert_ok(vram_device_pressure_get(rig.device, &pressure));
@@ -115,7 +110,7 @@ static void acceptance_06_unknown_stays_unknown(void **state) {
 /* ------------------------------------------------------------------ watching */
 
 /* Told once on the way up, once on the way down, and not of what happens between. */
-static void thresholds_have_hysteresis(void **state) {
+TEST(thresholds_have_hysteresis) {
     static const struct {
         uint64_t value;
         unsigned calls;
@@ -124,7 +119,6 @@ static void thresholds_have_hysteresis(void **state) {
                 {8499, 5}, {9999, 6}, {1000, 8}, {9999, 10}};
     struct log log = {0}, device_log = {0};
     vram_watch *watch;
-    (void)state;
     struct rig rig = rig_told();
     vram_pool *pool = pool_of(&rig, NULL);
     vram_watch_options options = {.size = sizeof options, .call = write_down, .user = &device_log};
@@ -158,7 +152,7 @@ static void thresholds_have_hysteresis(void **state) {
 }
 
 /* The same at other values than 0.7 and 0.9, with a hysteresis of its own. */
-static void thresholds_are_the_programs_choice(void **state) {
+TEST(thresholds_are_the_programs_choice) {
     static const struct {
         uint64_t value;
         unsigned calls;
@@ -167,7 +161,6 @@ static void thresholds_are_the_programs_choice(void **state) {
                 {4899, 2, 0.5}, {6001, 4, 0.6}, {5901, 4, 0.6}, {5899, 5, 0.6}};
     struct log log = {0};
     vram_watch *watch;
-    (void)state;
     struct rig rig = rig_told();
     vram_pool *pool = pool_of(&rig, NULL);
     vram_watch_options options = {.size = sizeof options,
@@ -187,9 +180,8 @@ static void thresholds_are_the_programs_choice(void **state) {
 }
 
 /* Every level is entered both ways, and counted. */
-static void levels_are_told_and_counted(void **state) {
+TEST(levels_are_told_and_counted) {
     struct log log = {0};
-    (void)state;
     struct rig rig = rig_told();
     vram_pool *pool = pool_of(&rig, NULL);
     watch_pool(pool, write_down, &log, VRAM_PRESSURE_LEVEL);
@@ -218,19 +210,16 @@ static void levels_are_told_and_counted(void **state) {
 }
 
 /* Misses come by and look; hits do not. */
-static void an_allocation_notices(void **state) {
+TEST(an_allocation_notices, "sim:memory=100M") {
     struct log log = {0};
     vram_addr addr;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=100M");
-    vram_pool *pool = pool_of(&rig, NULL);
+    vram_pool *pool = pool_of(rig, NULL);
     watch_pool(pool, write_down, &log, 0);
-    assert_ok(vram_alloc(pool, 60 * MIB, rig.queue, &addr));
+    assert_ok(vram_alloc(pool, 60 * MIB, rig->queue, &addr));
     assert_int_equal(log.calls, 0);
-    assert_ok(vram_alloc(pool, 16 * MIB, rig.queue, &addr));
+    assert_ok(vram_alloc(pool, 16 * MIB, rig->queue, &addr));
     assert_int_equal(log.calls, 1);
     assert_true(log.last.up && log.last.value > 0.7);
-    rig_end_clean(&rig);
 }
 
 /* ---------------------------------------------------- callbacks that do things */
@@ -247,27 +236,14 @@ static void allocate_and_free(void *user, const vram_pressure_event *event) {
     (void)vram_free(12345, log->queue); /* leaves an error that is nobody's business */
 }
 
-static void destroy_pool(void *user, const vram_pressure_event *event) {
-    struct log *log = user;
-    write_down(user, event);
-    log->status = vram_pool_destroy(log->pool);
-}
-
-static void end_watch(void *user, const vram_pressure_event *event) {
-    struct log *log = user;
-    write_down(user, event);
-    log->status = vram_watch_end(log->watch);
-}
-
 static void destroy_context(void *user, const vram_pressure_event *event) {
     struct log *log = user;
     write_down(user, event);
     vram_context_destroy(log->context);
 }
 
-static void callbacks_may_call_the_library(void **state) {
+TEST(callbacks_may_call_the_library) {
     struct log log = {0};
-    (void)state;
     struct rig rig = rig_told();
     log.pool = pool_of(&rig, NULL);
     log.queue = rig.queue;
@@ -282,42 +258,9 @@ static void callbacks_may_call_the_library(void **state) {
     rig_end_clean(&rig);
 }
 
-static void callbacks_may_end_their_watch(void **state) {
-    struct log log = {0};
-    (void)state;
-    struct rig rig = rig_told();
-    vram_pool *pool = pool_of(&rig, NULL);
-    log.watch = watch_pool(pool, end_watch, &log, 0);
-    told_pressure(9900);
-    pressure_of(pool);
-    assert_int_equal(log.calls, 1); /* two thresholds were crossed, but the first call ended it */
-    assert_ok(log.status);
-    told_pressure(0);
-    pressure_of(pool);
-    assert_int_equal(log.calls, 1);
-    rig_end_clean(&rig);
-}
-
-static void callbacks_may_destroy_the_pool(void **state) {
-    struct log log = {.status = VRAM_ERR_INVALID};
-    vram_pressure pressure = {.size = sizeof pressure};
-    (void)state;
-    struct rig rig = rig_told();
-    log.pool = pool_of(&rig, NULL);
-    cache_blocks(&rig, log.pool, 4 * KIB, 20, 0);
-    watch_pool(log.pool, destroy_pool, &log, VRAM_PRESSURE_WARN);
-    told_pressure(9900);
-    assert_ok(vram_pool_pressure_get(log.pool, &pressure));
-    assert_int_equal(log.calls, 1);
-    assert_int_equal(log.status, VRAM_OK);
-    assert_int_equal(vram_pool_pressure_get(log.pool, &pressure), VRAM_ERR_STALE);
-    rig_end_clean(&rig);
-}
-
-static void callbacks_may_end_everything(void **state) {
+TEST(callbacks_may_end_everything) {
     struct log log = {0};
     vram_addr addr;
-    (void)state;
     struct rig rig = rig_make("sim", "memory=100M");
     log.context = rig.context;
     vram_pool *pool = pool_of(&rig, NULL);
@@ -349,13 +292,12 @@ static void *notice(void *argument) {
 }
 
 /* It holds up its own thread and no other; ending its watch has a deadline. */
-static void a_callback_that_does_not_return_stops_nobody(void **state) {
+TEST(a_callback_that_does_not_return_stops_nobody) {
     struct stuck stuck;
     vram_watch_options options = {
         .size = sizeof options, .call = stay, .user = &stuck, .edges = VRAM_PRESSURE_WARN};
     vram_watch *watch;
     pthread_t thread;
-    (void)state;
     assert_ok(vram_option_set("wait_timeout", "20ms"));
     struct rig rig = rig_told();
     stuck.pool = pool_of(&rig, NULL);
@@ -379,14 +321,13 @@ static void a_callback_that_does_not_return_stops_nobody(void **state) {
 
 /* ------------------------------------------------------------------ bad input */
 
-static void bad_thresholds_are_refused(void **state) {
+TEST(bad_thresholds_are_refused) {
     static const struct {
         double warn, emergency, hysteresis;
     } bad[] = {{NAN, 0.9, 0.05}, {0.7, NAN, 0.05},  {0.7, 0.9, NAN},
                {0.9, 0.7, 0.05}, {-0.1, 0.9, 0.05}, {0.7, 1.01, 0.05},
                {0.7, 0.9, 0.7},  {0.7, 0.9, -0.01}, {INFINITY, INFINITY, 0.05}};
     static const bool is_hysteresis[] = {[2] = true, [6] = true, [7] = true, [8] = false};
-    (void)state;
     struct rig rig = rig_told();
     vram_pool *pool = pool_of(&rig, NULL);
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -412,67 +353,5 @@ static void bad_thresholds_are_refused(void **state) {
             assert_null(none);
         }
     }
-    /* 0 stands for the default in options, so it comes from nowhere but a calculation. */
-    assert_int_equal(vr_pressure_thresholds(0, 0.9, 0), VRAM_ERR_INVALID);
-    assert_non_null(strstr(vram_error_get()->text, "thresholds are invalid"));
     rig_end_clean(&rig);
-}
-
-static void mistakes_are_refused(void **state) {
-    vram_watch *watch = NULL;
-    vram_watch_options options = {.size = sizeof options, .call = write_down};
-    vram_response_options response = {.size = sizeof response, .off = 1 << 20};
-    vram_pressure pressure = {.size = sizeof pressure}, small = {.size = 3};
-    (void)state;
-    struct rig rig = rig_told();
-    vram_pool *pool = pool_of(&rig, NULL), *gone = pool_of(&rig, NULL);
-    assert_ok(vram_pool_destroy(gone));
-    assert_int_equal(vram_pool_pressure_get(NULL, &pressure), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_pressure_get(gone, &pressure), VRAM_ERR_STALE);
-    assert_int_equal(vram_pool_pressure_get(pool, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_pressure_get(pool, &small), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_pressure_get(NULL, &pressure), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_pressure_get(rig.device, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_watch_begin(pool, NULL, &watch), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_watch_begin(pool, &options, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_watch_begin(gone, &options, &watch), VRAM_ERR_STALE);
-    assert_int_equal(vram_pool_watch_begin(NULL, &options, &watch), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_watch_begin(NULL, &options, &watch), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_watch_begin(rig.device, &options, NULL), VRAM_ERR_INVALID);
-    options.edges = 1 << 9;
-    assert_int_equal(vram_pool_watch_begin(pool, &options, &watch), VRAM_ERR_INVALID);
-    options = (vram_watch_options){.size = sizeof options};
-    assert_int_equal(vram_pool_watch_begin(pool, &options, &watch), VRAM_ERR_INVALID);
-    assert_int_equal(vram_watch_end((vram_watch *)pool), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_response_set(pool, &response), VRAM_ERR_INVALID);
-    assert_ok(vram_pool_response_set(pool, NULL));
-    assert_int_equal(vram_pool_response_set(gone, NULL), VRAM_ERR_STALE);
-    assert_int_equal(vram_pool_response_set(NULL, NULL), VRAM_ERR_INVALID);
-    response.size = 1;
-    assert_int_equal(vram_pool_response_set(pool, &response), VRAM_ERR_INVALID);
-    assert_null(watch);
-    rig_end_clean(&rig);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(acceptance_06_boundaries_of_numbers),
-        TEST(acceptance_06_boundaries_of_devices),
-        TEST(acceptance_06_boundaries_of_limits),
-        TEST(acceptance_06_unknown_stays_unknown),
-        TEST(thresholds_have_hysteresis),
-        TEST(thresholds_are_the_programs_choice),
-        TEST(levels_are_told_and_counted),
-        TEST(an_allocation_notices),
-        TEST(callbacks_may_call_the_library),
-        TEST(callbacks_may_end_their_watch),
-        TEST(callbacks_may_destroy_the_pool),
-        TEST(callbacks_may_end_everything),
-        TEST(a_callback_that_does_not_return_stops_nobody),
-        TEST(bad_thresholds_are_refused),
-        TEST(mistakes_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

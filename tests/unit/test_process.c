@@ -3,21 +3,16 @@
  * test_process.c: fork and exit. Each scene plays in a child process, whose exit code is the
  * verdict: 0, or the line of the first expectation that did not hold.
  */
-#include "base/atomic.h"
+#include "rig/rig.h"
 #include "vram/vram.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "unit/child.h"
 
@@ -161,8 +156,7 @@ static void clone_scene(const char *backend) {
     fork_scene_by(backend, bare_fork);
 }
 
-static void a_forked_child_is_refused(void **state) {
-    (void)state;
+TEST(a_forked_child_is_refused) {
     play(fork_scene, "host");
     play(fork_scene, "sim");
     play(clone_scene, "host");
@@ -172,13 +166,13 @@ static void a_forked_child_is_refused(void **state) {
 /* --------------------------------------------------------------------- exit */
 
 /* A call that is inside when the process begins to exit: it waits for work that does not end. */
-static vr_atomic_bool gate_open;
+static atomic_bool gate_open;
 static pthread_t waiter;
 static vram_status waited;
 
 static void pass_gate(const vram_kernel_call *call) {
     (void)call;
-    while (!vr_load(&gate_open, VR_ACQUIRE)) {
+    while (!atomic_load(&gate_open)) {
         usleep(1000);
     }
 }
@@ -215,7 +209,7 @@ static void late_destructor(void) {
     if (waiter) {
         EXPECT(pthread_join(waiter, NULL) == 0);
         EXPECT(waited == VRAM_ERR_SHUTDOWN);
-        vr_store(&gate_open, true, VR_RELEASE);
+        atomic_store(&gate_open, true);
     }
     EXPECT(vram_device_free(device, addr) == VRAM_OK);
     EXPECT(vram_device_alloc(device, 1, VRAM_MEMORY_DEVICE, &more) == VRAM_ERR_SHUTDOWN);
@@ -245,16 +239,7 @@ static void exit_scene(const char *backend) {
     exit(__gcov_init ? 0 : 251); /* late_destructor must get to say otherwise */
 }
 
-static void frees_after_exit_are_harmless(void **state) {
-    (void)state;
+TEST(frees_after_exit_are_harmless) {
     play(exit_scene, "host");
     play(exit_scene, "sim");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_forked_child_is_refused),
-        cmocka_unit_test(frees_after_exit_are_harmless),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,20 +4,15 @@
  * do. What interpreters make themselves is in tests/run/python_test.py.
  */
 #include "base/os/os.h"
+#include "rig/rig.h"
 #include "track/frame_name.h"
 #include "track/python_stack.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 /* Structures are cut from one piece; `wall` is a page that cannot be read. */
 static _Alignas(16) unsigned char heap[1 << 16];
@@ -183,8 +178,7 @@ static void *frames_of_a_thread(void *user) {
 }
 
 /* The first walk has the kernel read everything. The first test: later ones would be trusted. */
-static void unknown_structures_do_no_harm(void **state) {
-    (void)state;
+TEST(unknown_structures_do_no_harm) {
     struct vr_python python = python_make("3.12.1");
     unsigned char *code = three_make(&python);
     put(code, python.layout.code_name, wall);
@@ -195,8 +189,7 @@ static void unknown_structures_do_no_harm(void **state) {
     assert_int_equal(frames_are(&python, three), 0);
 }
 
-static void frames_are_named(void **state) {
-    (void)state;
+TEST(frames_are_named) {
     struct vr_python python = python_make("3.12.1");
     (void)three_make(&python);
     for (int round = 0; round < 3; round++) { /* the first by the kernel */
@@ -212,8 +205,7 @@ static void frames_are_named(void **state) {
 }
 
 /* Two instructions of a line, and a function's name whose hash the interpreter makes meanwhile. */
-static void one_frame_for_each_text(void **state) {
-    (void)state;
+TEST(one_frame_for_each_text) {
     struct vr_python python = python_make("3.12.1");
     unsigned char *code = code_make(&python, "f", entries, sizeof entries), *name;
     uint64_t frames[2], again[2];
@@ -227,9 +219,8 @@ static void one_frame_for_each_text(void **state) {
 }
 
 /* The interpreter's own code around an __init__ has one entry of lines: none. */
-static void what_no_traceback_has(void **state) {
+TEST(what_no_traceback_has) {
     static const unsigned char no_line[] = {0x80 | 15 << 3 | 7};
-    (void)state;
     struct vr_python python = python_make("3.12.1");
     unsigned char *own = code_make(&python, "__init__", no_line, sizeof no_line);
     unsigned char *code = code_make(&python, "f", entries, sizeof entries);
@@ -239,8 +230,7 @@ static void what_no_traceback_has(void **state) {
 }
 
 /* compile() takes it for a file's name. Its characters lie elsewhere. */
-static void strings_of_other_classes(void **state) {
-    (void)state;
+TEST(strings_of_other_classes) {
     struct vr_python python = python_make("3.12.1");
     unsigned char *code = code_make(&python, "f", entries, sizeof entries), *file, *class;
     const char *const one[] = {"f (/another:11)"};
@@ -256,8 +246,7 @@ static void strings_of_other_classes(void **state) {
 }
 
 /* The same file, function and instruction, in the same place: only the table of lines differs. */
-static void code_in_the_place_of_other_code(void **state) {
-    (void)state;
+TEST(code_in_the_place_of_other_code) {
     struct vr_python python = python_make("3.12.1");
     (void)three_make(&python);
     assert_int_equal(frames_are(&python, three), 3);
@@ -269,8 +258,7 @@ static void code_in_the_place_of_other_code(void **state) {
     assert_int_equal(frames_are(&python, others), 3);
 }
 
-static void none_is_better_than_wrong(void **state) {
-    (void)state;
+TEST(none_is_better_than_wrong) {
     struct vr_python python = python_make("3.12.1");
     unsigned char *code = three_make(&python);
     void *thread = thread_state;
@@ -296,7 +284,7 @@ static void none_is_better_than_wrong(void **state) {
 
 /* 3.9 and 3.10 have pairs of steps; where the instruction is past the end the last line counts, or
    none. */
-static void lines_of_older_versions(void **state) {
+TEST(lines_of_older_versions) {
     static const unsigned char steps[] = {4, 1, 4, 2, 0, 128, 4, 1};
     static const struct {
         const char *version;
@@ -308,7 +296,6 @@ static void lines_of_older_versions(void **state) {
         {"3.10.13", 2, "f (/file.py:13)"}, {"3.10.13", 4, "f (/file.py:14)"},
         {"3.10.13", 100, "f (/file.py)"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct vr_python python = python_make(rows[i].version);
         vr_frame_names_reset(); /* a process has one version */
@@ -319,11 +306,10 @@ static void lines_of_older_versions(void **state) {
 }
 
 /* Tables of any bytes end. */
-static void any_table_of_lines(void **state) {
+TEST(any_table_of_lines) {
     static const char *const versions[] = {"3.9.0", "3.10.0", "3.12.0"};
     unsigned char lines[40];
     uint64_t frames[2];
-    (void)state;
     srand(1);
     for (int round = 0; round < 3000; round++) {
         struct vr_python python = python_make(versions[round % 3]);
@@ -340,26 +326,12 @@ static void any_table_of_lines(void **state) {
     vr_frame_names_reset();
 }
 
-/* Without memory there are no frames, and later there are. */
-static void names_without_memory(void **state) {
-    (void)state;
-    vr_frame_names_reset();
-    struct vr_python python = python_make("3.12.1");
-    (void)three_make(&python);
-    vr_os_fail_at(1, true, ENOMEM);
-    assert_int_equal(frames_are(&python, three), 0);
-    vr_os_fail_at(0, false, 0);
-    assert_int_equal(frames_are(&python, three), 3);
-    vr_frame_names_reset();
-}
-
-static void versions_that_are_known(void **state) {
+TEST(versions_that_are_known) {
     static const char *const unknown[] = {"2.7.18 (default", "3",           "3.8.18 (x",
                                           "3.15.0 (x",       "3.12.0a1 (x", "3.12.0b4+ (x",
                                           "3.13.0 (x"};
     struct vr_python_layout layout;
     uint64_t table[64] = {0, 0x030D00F0, 0};
-    (void)state;
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
         assert_false(vr_python_layout_of(unknown[i], NULL, &layout));
     }
@@ -380,10 +352,9 @@ static void versions_that_are_known(void **state) {
     assert_false(vr_python_layout_of("3.13.0 (x", table, &layout));
 }
 
-static void modules_and_memory(void **state) {
+TEST(modules_and_memory) {
     struct vr_module module;
     char bytes[4];
-    (void)state;
     void *symbol = vr_os_library_symbol(NULL, "ldiv");
     assert_true(vr_os_module_keep(symbol, &module));
     assert_true(module.low <= (uintptr_t)symbol && (uintptr_t)symbol < module.high);
@@ -393,7 +364,7 @@ static void modules_and_memory(void **state) {
     program_invocation_name = "/bin/another";
     assert_true(vr_os_module_keep(heap, &module)); /* the program */
     program_invocation_name = before;
-    assert_non_null(strstr(module.name, "test_python_stack"));
+    assert_non_null(strstr(module.name, "unit"));
     char more[4];
     struct vr_memory_part parts[] = {{(uintptr_t) "abc", bytes, 4}, {(uintptr_t) "def", more, 4}};
     assert_true(vr_os_memory_copy(parts, 2));
@@ -404,27 +375,14 @@ static void modules_and_memory(void **state) {
     assert_false(vr_os_memory_copy(&parts[1], 1));
 }
 
-int main(void) {
+static int begin_file(void) {
     char byte;
     const struct vr_memory_part part = {(uintptr_t) "x", &byte, 1};
     wall = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (!vr_os_memory_copy(&part, 1)) {
-        puts("skipped: the system does not let a process read itself by process_vm_readv");
-        return 77;
+        puts("the system does not let a process read itself by process_vm_readv");
+        skip();
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unknown_structures_do_no_harm),
-        cmocka_unit_test(frames_are_named),
-        cmocka_unit_test(one_frame_for_each_text),
-        cmocka_unit_test(what_no_traceback_has),
-        cmocka_unit_test(strings_of_other_classes),
-        cmocka_unit_test(code_in_the_place_of_other_code),
-        cmocka_unit_test(none_is_better_than_wrong),
-        cmocka_unit_test(lines_of_older_versions),
-        cmocka_unit_test(any_table_of_lines),
-        cmocka_unit_test(names_without_memory),
-        cmocka_unit_test(versions_that_are_known),
-        cmocka_unit_test(modules_and_memory),
-    };
-    return wall == MAP_FAILED || cmocka_run_group_tests_name("python_stack", tests, NULL, NULL);
+    return wall == MAP_FAILED;
 }
+WHOLE_FILE(begin_file, NULL)

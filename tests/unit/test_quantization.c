@@ -3,23 +3,16 @@
  * test_quantization.c: the bytes of one small model as each way to pack weights stores it, worked
  * out by hand: a scale for each group, block or row, and modules that are left out.
  */
-#include "base/os/os.h"
 #include "model/quantization.h"
-#include "unit/nothing_left.h"
+#include "rig/rig.h"
 #include "vram/model.h"
 #include "vram/vram.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static vram_model model;
 
@@ -70,8 +63,7 @@ static void layer_is(const char *quantization, uint64_t first, uint64_t second) 
     assert_int_equal(model.output_bytes, 1000 * 256 * 2 + 256 * 2);
 }
 
-static void each_way_has_its_bytes(void **state) {
-    (void)state;
+TEST(each_way_has_its_bytes) {
     enum { ALL = ATTENTION + FEED };
     static const struct {
         const char *text, *name;
@@ -120,8 +112,7 @@ static void each_way_has_its_bytes(void **state) {
     }
 }
 
-static void a_config_without_the_key_is_taken_as_it_stands(void **state) {
-    (void)state;
+TEST(a_config_without_the_key_is_taken_as_it_stands) {
     assert_int_equal(folder_read(HEAD "}", NULL), VRAM_OK);
     layer_is("none", PLAIN, PLAIN);
     assert_string_equal(model.weight_type, "bf16");
@@ -130,8 +121,7 @@ static void a_config_without_the_key_is_taken_as_it_stands(void **state) {
 }
 
 /* Attention of both layers, and everything in the second. */
-static void modules_are_left_out(void **state) {
-    (void)state;
+TEST(modules_are_left_out) {
     static const char *const lists[] = {
         "\"modules_to_not_convert\":[\"self_attn\",\"model.layers.1\",\"lm_head\"]",
         "\"ignore\":[\"re:.*self_attn.*\",\"re:.*layers\\\\.1\\\\..*\"]",
@@ -150,8 +140,7 @@ static void modules_are_left_out(void **state) {
 }
 
 /* Groups with targets, and layers that are named one by one. */
-static void ways_are_mixed(void **state) {
-    (void)state;
+TEST(ways_are_mixed) {
     const uint64_t mixed = ATTENTION + 4 * 256 * 4 + FEED / 2 + FEED / 16;
     assert_int_equal(
         folder_read(HEAD ",\"quantization_config\":{\"quant_method\":\"compressed-tensors\","
@@ -180,8 +169,7 @@ static void ways_are_mixed(void **state) {
              PLAIN - 512 * 256 * 2 + 512 * 256 / 2 + 512 * 256 / 16);
 }
 
-static void the_file_beside_it_is_read(void **state) {
-    (void)state;
+TEST(the_file_beside_it_is_read) {
     enum { ALL = ATTENTION + FEED };
     const char *beside = "{\"producer\":{\"name\":\"modelopt\"},\"quantization\":{\"quant_algo\":"
                          "\"NVFP4\",\"group_size\":16,\"exclude_modules\":[\"lm_head\"]}}";
@@ -201,8 +189,7 @@ static void the_file_beside_it_is_read(void **state) {
     "\"moe_intermediate_size\":512,\"vocab_size\":1000,\"num_attention_heads\":4,"                 \
     "\"num_experts\":8,\"num_experts_per_tok\":2,\"torch_dtype\":\"bfloat16\""
 
-static void experts_have_a_type_of_their_own(void **state) {
-    (void)state;
+TEST(experts_have_a_type_of_their_own) {
     enum { PACKED = 8 * FEED };
     assert_int_equal(folder_read(EXPERTS ",\"expert_dtype\":\"fp4\",\"quantization_config\":{"
                                          "\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]}"
@@ -217,8 +204,7 @@ static void experts_have_a_type_of_their_own(void **state) {
 }
 
 /* One matrix has several names, by the program that wrote the file. */
-static void modules_have_other_names_elsewhere(void **state) {
-    (void)state;
+TEST(modules_have_other_names_elsewhere) {
     enum { PACKED = 8 * FEED };
     static const struct {
         const char *text;
@@ -271,8 +257,7 @@ static void modules_have_other_names_elsewhere(void **state) {
 }
 
 /* Types that are asked for, whatever the config says: matrices of layers alone. */
-static void ways_that_are_asked_for(void **state) {
-    (void)state;
+TEST(ways_that_are_asked_for) {
     enum { ALL = ATTENTION + FEED };
     static const struct {
         const char *name, *type;
@@ -310,8 +295,7 @@ static void ways_that_are_asked_for(void **state) {
 }
 
 /* What a config leaves out is named, with what is taken for it. */
-static void defaults_are_named(void **state) {
-    (void)state;
+TEST(defaults_are_named) {
     assert_int_equal(folder_read(HEAD "}", NULL), VRAM_OK);
     assert_string_equal(model.defaults, "max_position_embeddings 2048");
     assert_int_equal(folder_read("{\"model_type\":\"llama\",\"n_embd\":256,"
@@ -323,8 +307,7 @@ static void defaults_are_named(void **state) {
 }
 
 /* A method that is not known is refused by its name, unless the type is asked for. */
-static void ways_that_are_not_known(void **state) {
-    (void)state;
+TEST(ways_that_are_not_known) {
     const char *text = HEAD ",\"quantization_config\":{\"quant_method\":\"aqlm\"}}";
     assert_int_equal(folder_read(text, NULL), VRAM_ERR_UNSUPPORTED);
     assert_non_null(strstr(vram_error_get()->text, "aqlm"));
@@ -338,8 +321,7 @@ static void ways_that_are_not_known(void **state) {
 }
 
 /* As many modules as are read, and more; and names of any length. */
-static void lists_have_an_end(void **state) {
-    (void)state;
+TEST(lists_have_an_end) {
     enum { MANY = VR_QUANT_RULES_MAX + 1, EACH = 16 };
     char *text = malloc(1024 + (size_t)MANY * EACH);
     assert_non_null(text);
@@ -374,8 +356,7 @@ static const struct vr_scheme *usual(void) {
     return &found.schemes[found.usual];
 }
 
-static void schemes_by_their_words(void **state) {
-    (void)state;
+TEST(schemes_by_their_words) {
     text_take("{\"type\":\"float\",\"bits\":4,\"group_size\":16}");
     assert_string_equal(usual()->name, "nvfp4");
     text_take("{\"type\":\"float\",\"bits\":4,\"group_size\":4294967296}");
@@ -411,8 +392,7 @@ static void schemes_by_their_words(void **state) {
     assert_int_equal(found.usual, VR_SCHEME_PLAIN);
 }
 
-static void groups_and_modules(void **state) {
-    (void)state;
+TEST(groups_and_modules) {
     text_take(
         "{\"config_groups\":{\"a\":{\"weights\":{\"num_bits\":4},\"targets\":[\"Linear\",[1]]},"
         "\"b\":7,\"c\":{\"weights\":{\"num_bits\":8},\"targets\":[\"x\",\"\",\"experts.0.a\","
@@ -439,8 +419,7 @@ static void groups_and_modules(void **state) {
 }
 
 /* Names of modules fill the table of texts before that of rules. */
-static void texts_have_an_end(void **state) {
-    (void)state;
+TEST(texts_have_an_end) {
     enum { NAMES = 1000, LENGTH = 200 };
     char *text = malloc((size_t)NAMES * (LENGTH + 8) + 64);
     assert_non_null(text);
@@ -458,8 +437,7 @@ static void texts_have_an_end(void **state) {
     free(text);
 }
 
-static void bytes_that_overflow(void **state) {
-    (void)state;
+TEST(bytes_that_overflow) {
     static const struct {
         struct vr_scheme scheme;
         uint64_t rows, columns;
@@ -481,25 +459,4 @@ static void bytes_that_overflow(void **state) {
     bytes = 7;
     assert_true(vr_scheme_bytes(&rows[0].scheme, 5, 0, &bytes));
     assert_int_equal(bytes, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(each_way_has_its_bytes, nothing_left),
-        cmocka_unit_test_teardown(a_config_without_the_key_is_taken_as_it_stands, nothing_left),
-        cmocka_unit_test_teardown(modules_are_left_out, nothing_left),
-        cmocka_unit_test_teardown(ways_are_mixed, nothing_left),
-        cmocka_unit_test_teardown(the_file_beside_it_is_read, nothing_left),
-        cmocka_unit_test_teardown(experts_have_a_type_of_their_own, nothing_left),
-        cmocka_unit_test_teardown(modules_have_other_names_elsewhere, nothing_left),
-        cmocka_unit_test_teardown(ways_that_are_asked_for, nothing_left),
-        cmocka_unit_test_teardown(defaults_are_named, nothing_left),
-        cmocka_unit_test_teardown(ways_that_are_not_known, nothing_left),
-        cmocka_unit_test_teardown(lists_have_an_end, nothing_left),
-        cmocka_unit_test(schemes_by_their_words),
-        cmocka_unit_test(groups_and_modules),
-        cmocka_unit_test(texts_have_an_end),
-        cmocka_unit_test(bytes_that_overflow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

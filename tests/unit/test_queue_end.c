@@ -11,7 +11,6 @@
 #include "unit/gate_world.h"
 #include "unit/queue_ender.h"
 
-#include "base/clock.h"
 #include "vram/batch.h"
 #include "vram/scope.h"
 
@@ -67,7 +66,7 @@ static vram_status resize(vram_buffer *buffer, uint8_t *host, vram_queue *queue)
 
 /* A call in progress finishes, since the end of the queue waits for all of its steps: its status is
    right, and nothing is left behind. */
-static void a_call_is_not_cut_in_two(void **state) {
+TEST(a_call_is_not_cut_in_two) {
     static const struct {
         call_fn *call;
         bool reads; /* the bytes of the buffer arrive; else those of the host do, or stay */
@@ -76,7 +75,6 @@ static void a_call_is_not_cut_in_two(void **state) {
                  {map_to_read, true},
                  {map_to_write, false},
                  {resize, false}};
-    (void)state;
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         for (uint32_t flags = 0; flags <= VRAM_POOL_DETERMINISTIC; flags++) {
             struct rig rig = rig_make("sim", "memory=64M,lag=200");
@@ -169,10 +167,9 @@ static void run_in_thread(void *(*run)(void *), void *argument) {
 }
 
 /* Memory is freed while its queue is being destroyed and waits for its work. */
-static void memory_let_go_of_meanwhile_comes_back(void **state) {
+TEST(memory_let_go_of_meanwhile_comes_back) {
     static const uint32_t flags[] = {0, VRAM_POOL_DETERMINISTIC, VRAM_POOL_SEGMENTS,
                                      VRAM_POOL_ZERO_FREE, VRAM_POOL_TRACKED};
-    (void)state;
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         for (int kind = 0; kind < OWNERS; kind++) {
             struct rig rig = rig_make("host", NULL);
@@ -200,8 +197,7 @@ static void memory_let_go_of_meanwhile_comes_back(void **state) {
 
 /* The end of the queue timed out before its work was done. The memory returns when the work is
    done, although the queue is not ended again before the device closes. */
-static void memory_of_a_queue_given_up_comes_back(void **state) {
-    (void)state;
+TEST(memory_of_a_queue_given_up_comes_back) {
     for (int kind = 0; kind < OWNERS; kind++) {
         assert_ok(vram_option_set("wait_timeout", "100ms"));
         struct rig rig = rig_make("host", NULL);
@@ -219,13 +215,4 @@ static void memory_of_a_queue_given_up_comes_back(void **state) {
         expect_empty(&rig, pool);
         vram_context_destroy(rig.context);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(a_call_is_not_cut_in_two),
-        HERE(memory_let_go_of_meanwhile_comes_back),
-        HERE(memory_of_a_queue_given_up_comes_back),
-    };
-    return cmocka_run_group_tests_name("queue_end", tests, NULL, NULL);
 }

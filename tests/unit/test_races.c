@@ -75,18 +75,15 @@ static void submit_beside(void (*end)(struct rig *rig)) {
     vram_context_destroy(rig.context);
 }
 
-static void a_queue_is_not_destroyed_before_a_submission(void **state) {
-    (void)state;
+TEST(a_queue_is_not_destroyed_before_a_submission) {
     submit_beside(destroy_queue);
 }
 
-static void a_device_is_not_closed_before_a_submission(void **state) {
-    (void)state;
+TEST(a_device_is_not_closed_before_a_submission) {
     submit_beside(close_device);
 }
 
-static void a_context_is_not_destroyed_before_a_submission(void **state) {
-    (void)state;
+TEST(a_context_is_not_destroyed_before_a_submission) {
     submit_beside(destroy_context);
 }
 
@@ -116,26 +113,23 @@ static void stay_in_poll(void *argument) {
     atomic_store(&polled, false);
 }
 
-static void an_ended_adoption_is_left_by_all(void **state) {
+TEST(an_ended_adoption_is_left_by_all, "sim:memory=1G,lag=20") {
     int native;
     vram_point point;
     pthread_t waiter;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G,lag=20");
-    assert_ok(vram_queue_adopt(rig.device, &native, &adopted));
+    assert_ok(vram_queue_adopt(rig->device, &native, &adopted));
     assert_ok(vram_queue_mark(adopted, &point));
     atomic_store(&gate, false);
-    hook_set(rig.device);
+    hook_set(rig->device);
     hook.meanwhile = stay_in_poll;
     assert_int_equal(pthread_create(&waiter, NULL, wait_for_point, &point), 0);
     while (!atomic_load(&polled)) {
         usleep(1000);
     }
-    end_adoption(&rig);
+    end_adoption(rig);
     assert_false(atomic_load(&polled)); /* else that thread still asks about the native queue */
     atomic_store(&gate, true);
     pthread_join(waiter, NULL);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------------------------- marks */
@@ -148,22 +142,20 @@ static void mark_meanwhile(void *queue) {
 
 /* Two marks reach the driver in the wrong order, and it refuses to write the higher number again.
    The word then stays below a point that was given out: no device may be left waiting for it. */
-static void a_refused_repeat_blocks_no_queue(void **state) {
+TEST(a_refused_repeat_blocks_no_queue, "sim:memory=1G") {
     vram_queue *waiting;
     vram_point point;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_queue_create(rig.device, NULL, &waiting));
-    hook_set(rig.device);
+    assert_ok(vram_queue_create(rig->device, NULL, &waiting));
+    hook_set(rig->device);
     for (int rounds = 0; rounds < 2; rounds++) {
         hook.signal_meanwhile = mark_meanwhile;
-        hook.argument = rig.queue;
+        hook.argument = rig->queue;
         hook.signals_left = 3;           /* the overtaker's, the late one's, its repetition ... */
         hook.refusals = rounds ? 20 : 1; /* ... refused once, or until somebody needs it */
-        assert_ok(vram_queue_mark(rig.queue, &point));
+        assert_ok(vram_queue_mark(rig->queue, &point));
         assert_true(overtaker.value == point.value + 1);
         expect_no_record();
-        while (vram_queue_poll(rig.queue) == VRAM_ERR_NOT_READY) {
+        while (vram_queue_poll(rig->queue) == VRAM_ERR_NOT_READY) {
         }
         if (rounds) {
             assert_int_equal(vram_queue_after(waiting, overtaker), VRAM_ERR_HOST_MEMORY);
@@ -172,7 +164,6 @@ static void a_refused_repeat_blocks_no_queue(void **state) {
         assert_ok(vram_queue_after(waiting, overtaker));
         assert_ok(vram_queue_wait(waiting, 30 * SECOND));
     }
-    rig_end_clean(&rig);
 }
 
 /* Marks of one queue overtake each other while two queues wait for each other's points in turn. The
@@ -195,24 +186,22 @@ static void *mark_on(void *argument) {
     return NULL;
 }
 
-static void queues_that_wait_for_each_other_go_on(void **state) {
+TEST(queues_that_wait_for_each_other_go_on, "sim:memory=1G") {
     static struct marker marker;
     pthread_t threads[3];
     vram_queue *second;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_queue_create(rig.device, NULL, &second));
-    marker.queue = rig.queue;
+    assert_ok(vram_queue_create(rig->device, NULL, &second));
+    marker.queue = rig->queue;
     atomic_store(&marker.stop, false);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, mark_on, &marker), 0);
     }
     for (int i = 0; i < CROSSINGS; i++) {
         vram_point here, there;
-        assert_ok(vram_queue_mark(rig.queue, &here));
+        assert_ok(vram_queue_mark(rig->queue, &here));
         assert_ok(vram_queue_after(second, here));
         assert_ok(vram_queue_mark(second, &there));
-        assert_ok(vram_queue_after(rig.queue, there));
+        assert_ok(vram_queue_after(rig->queue, there));
         if (i % 64 == 0) {
             assert_ok(vram_queue_wait(second, 30 * SECOND));
         }
@@ -221,10 +210,9 @@ static void queues_that_wait_for_each_other_go_on(void **state) {
     for (int i = 0; i < 3; i++) {
         pthread_join(threads[i], NULL);
     }
-    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+    assert_ok(vram_queue_wait(rig->queue, 30 * SECOND));
     assert_ok(vram_queue_wait(second, 30 * SECOND));
     vram_queue_destroy(second);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------------------ peer memory */
@@ -247,33 +235,28 @@ static void read_peer_beside(void (*end)(struct rig *rig)) {
     vram_context_destroy(rig.context);
 }
 
-static void closing_waits_for_readers_of_other_devices(void **state) {
-    (void)state;
+TEST(closing_waits_for_readers_of_other_devices) {
     read_peer_beside(close_other);
     read_peer_beside(destroy_context);
 }
 
 /* The same from a mapped range, which goes earlier than plain memory. */
-static void closing_waits_for_readers_of_ranges(void **state) {
+TEST(closing_waits_for_readers_of_ranges, "sim:devices=2,memory=1G,lag=300") {
     vram_addr to, from, base;
     vram_physical *physical;
-    (void)state;
-    struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=300");
-    prepare_peers(&rig, &to, &from);
-    assert_ok(vram_range_create(rig.other, 2 * MIB, &base));
-    assert_ok(vram_physical_create(rig.other, 2 * MIB, &physical));
-    assert_ok(vram_range_map(rig.other, base, &physical, 1));
+    prepare_peers(rig, &to, &from);
+    assert_ok(vram_range_create(rig->other, 2 * MIB, &base));
+    assert_ok(vram_physical_create(rig->other, 2 * MIB, &physical));
+    assert_ok(vram_range_map(rig->other, base, &physical, 1));
     for (int i = 0; i < 8; i++) {
-        assert_ok(vram_queue_copy(rig.queue, to, base, MIB));
+        assert_ok(vram_queue_copy(rig->queue, to, base, MIB));
     }
-    vram_device_close(rig.other);
-    rig.other = NULL;
-    rig_end_clean(&rig);
+    vram_device_close(rig->other);
+    rig->other = NULL;
 }
 
-static void a_peer_is_not_closed_before_a_submission(void **state) {
+TEST(a_peer_is_not_closed_before_a_submission) {
     vram_addr to, from;
-    (void)state;
     struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=40");
     struct errand errand = {.call = close_other, .rig = &rig};
     prepare_peers(&rig, &to, &from);
@@ -289,9 +272,8 @@ static void a_peer_is_not_closed_before_a_submission(void **state) {
 }
 
 /* Pinned memory of one device may be the source of another's upload. */
-static void a_context_waits_for_all_queues_first(void **state) {
+TEST(a_context_waits_for_all_queues_first) {
     vram_addr to, pinned;
-    (void)state;
     struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=300");
     assert_ok(vram_device_alloc(rig.other, MIB, VRAM_MEMORY_DEVICE, &to));
     assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_PINNED, &pinned));
@@ -304,20 +286,17 @@ static void a_context_waits_for_all_queues_first(void **state) {
 }
 
 /* A queue that waited for another device's point needs that device's word, not its memory. */
-static void a_wait_keeps_no_memory_of_a_closed_device(void **state) {
+TEST(a_wait_keeps_no_memory_of_a_closed_device, "sim:devices=2,memory=1G,lag=300") {
     vram_addr addr;
     vram_point point;
-    (void)state;
-    struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=300");
-    assert_ok(vram_device_alloc(rig.other, MIB, VRAM_MEMORY_DEVICE, &addr));
-    assert_ok(vram_queue_fill(rig.other_queue, addr, 1, 1, MIB));
-    assert_ok(vram_queue_mark(rig.other_queue, &point));
-    assert_ok(vram_queue_after(rig.queue, point));
-    vram_device_close(rig.other);
-    assert_int_equal(sim_state(&rig).live_bytes, 0);
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    rig.other = NULL;
-    rig_end_clean(&rig);
+    assert_ok(vram_device_alloc(rig->other, MIB, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_queue_fill(rig->other_queue, addr, 1, 1, MIB));
+    assert_ok(vram_queue_mark(rig->other_queue, &point));
+    assert_ok(vram_queue_after(rig->queue, point));
+    vram_device_close(rig->other);
+    assert_int_equal(sim_state(rig).live_bytes, 0);
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+    rig->other = NULL;
 }
 
 /* ------------------------------------------------------------ mapping, unmapping */
@@ -344,21 +323,18 @@ static void unmap_middle(void *argument) {
 
 /* While the first of two handles is unmapped somebody else unmaps the second. What lies behind them
    was not asked for. */
-static void unmapping_never_takes_a_neighbour(void **state) {
+TEST(unmapping_never_takes_a_neighbour, "sim:memory=1G") {
     vram_addr base;
     vram_physical *handles[HANDLES];
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    map_handles(&rig, &base, handles);
-    struct middle middle = {rig.device, base + 2 * MIB};
-    hook_set(rig.device);
+    map_handles(rig, &base, handles);
+    struct middle middle = {rig->device, base + 2 * MIB};
+    hook_set(rig->device);
     hook.meanwhile = unmap_middle;
     hook.argument = &middle;
-    assert_int_equal(vram_range_unmap(rig.device, base, 4 * MIB), VRAM_ERR_BUSY);
-    assert_ok(vram_queue_fill(rig.queue, base + 4 * MIB, 1, 1, 2 * MIB));
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_range_unmap(rig.device, base + 4 * MIB, 2 * MIB));
-    rig_end_clean(&rig);
+    assert_int_equal(vram_range_unmap(rig->device, base, 4 * MIB), VRAM_ERR_BUSY);
+    assert_ok(vram_queue_fill(rig->queue, base + 4 * MIB, 1, 1, 2 * MIB));
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_range_unmap(rig->device, base + 4 * MIB, 2 * MIB));
 }
 
 /* A list of two handles with a page's end between them. The second page cannot be read at first,
@@ -411,22 +387,19 @@ static void trap_end(void) {
 }
 
 /* A handle is destroyed after a call that maps it has found it live: mapped or gone, never both. */
-static void a_destroyed_handle_is_not_mapped(void **state) {
+TEST(a_destroyed_handle_is_not_mapped, "sim:memory=1G") {
     vram_physical *handles[2];
     vram_addr base;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_range_create(rig.device, 4 * MIB, &base));
-    assert_ok(vram_physical_create(rig.device, 2 * MIB, &handles[0]));
-    assert_ok(vram_physical_create(rig.device, 2 * MIB, &handles[1]));
+    assert_ok(vram_range_create(rig->device, 4 * MIB, &base));
+    assert_ok(vram_physical_create(rig->device, 2 * MIB, &handles[0]));
+    assert_ok(vram_physical_create(rig->device, 2 * MIB, &handles[1]));
     trap_set(handles[0], handles[1]);
-    vram_status status = vram_range_map(rig.device, base, trap.list, 2);
+    vram_status status = vram_range_map(rig->device, base, trap.list, 2);
     trap_end();
     assert_ok(trap.destroyed);
     assert_int_equal(status, VRAM_ERR_STALE);
     assert_ok(vram_physical_destroy(handles[1]));
-    assert_ok(vram_range_destroy(rig.device, base));
-    rig_end_clean(&rig);
+    assert_ok(vram_range_destroy(rig->device, base));
 }
 
 /* A call is mapping when the device begins to close, and is done before the queue is. What it
@@ -462,17 +435,15 @@ static void let_map_go(void *argument) {
     }
 }
 
-static void a_late_mapping_is_swept_after_the_work(void **state) {
+TEST(a_late_mapping_is_swept_after_the_work, "sim:memory=1G,lag=300") {
     vram_addr base;
     vram_physical *handles[HANDLES];
     static struct late_map late;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G,lag=300");
-    map_handles(&rig, &base, handles);
-    late.device = rig.device;
+    map_handles(rig, &base, handles);
+    late.device = rig->device;
     late.at = base + 32 * MIB;
-    assert_ok(vram_physical_create(rig.device, 2 * MIB, &late.physical));
-    hook_set(rig.device);
+    assert_ok(vram_physical_create(rig->device, 2 * MIB, &late.physical));
+    hook_set(rig->device);
     hook.argument = &late;
     hook.map_meanwhile = stay_in_map;
     assert_int_equal(pthread_create(&late.thread, NULL, map_late, &late), 0);
@@ -480,33 +451,29 @@ static void a_late_mapping_is_swept_after_the_work(void **state) {
         usleep(1000);
     }
     for (int i = 0; i < 8; i++) {
-        assert_ok(vram_queue_fill(rig.queue, base, 1, 1, 6 * MIB));
+        assert_ok(vram_queue_fill(rig->queue, base, 1, 1, 6 * MIB));
     }
     hook.meanwhile = let_map_go; /* inside the next poll */
-    vram_device_close(rig.device);
+    vram_device_close(rig->device);
     atomic_store(&late.go, true);
     pthread_join(late.thread, NULL);
-    rig.device = NULL;
-    rig_end_clean(&rig);
+    rig->device = NULL;
 }
 
 /* A driver that will not take a handle back keeps it, and the caller may try again. */
-static void a_refused_release_leaves_the_handle(void **state) {
+TEST(a_refused_release_leaves_the_handle, "sim:memory=1G") {
     vram_physical *physical;
     vram_memory_info info = {.size = sizeof info};
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_physical_create(rig.device, 2 * MIB, &physical));
-    hook_set(rig.device);
+    assert_ok(vram_physical_create(rig->device, 2 * MIB, &physical));
+    hook_set(rig->device);
     hook.release_answer = VRAM_ERR_BACKEND;
     assert_int_equal(vram_physical_destroy(physical), VRAM_ERR_BACKEND);
     assert_int_equal(vram_physical_bytes(physical), 2 * MIB);
-    assert_ok(vram_memory_info_get(rig.device, &info));
+    assert_ok(vram_memory_info_get(rig->device, &info));
     assert_int_equal(info.held_bytes, 2 * MIB);
     hook.release_answer = VRAM_OK;
     assert_ok(vram_physical_destroy(physical));
     assert_int_equal(vram_physical_destroy(physical), VRAM_ERR_STALE);
-    rig_end_clean(&rig);
 }
 
 /* --------------------------------------------------------- freeing while allocating */
@@ -529,27 +496,24 @@ static void *free_what_was(void *argument) {
 
 /* A program that frees twice meets the next allocation at the same address, perhaps before that
    call has returned. It loses its memory, but the library keeps its books. */
-static void a_double_free_beside_an_allocation(void **state) {
+TEST(a_double_free_beside_an_allocation, "sim:memory=1G") {
     static struct guess guess;
     pthread_t thread;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    guess.device = rig.device;
+    guess.device = rig->device;
     atomic_store(&guess.stop, false);
     assert_int_equal(pthread_create(&thread, NULL, free_what_was, &guess), 0);
     for (unsigned i = 0; i < TURNS; i++) {
         vram_addr addr;
-        assert_ok(vram_device_alloc(rig.device, 65536, VRAM_MEMORY_DEVICE, &addr));
+        assert_ok(vram_device_alloc(rig->device, 65536, VRAM_MEMORY_DEVICE, &addr));
         atomic_store(&guess.last[i % LAST], addr);
-        vram_device_free(rig.device, addr);
+        vram_device_free(rig->device, addr);
     }
     atomic_store(&guess.stop, true);
     pthread_join(thread, NULL);
     vram_memory_info info = {.size = sizeof info};
-    assert_ok(vram_memory_info_get(rig.device, &info));
+    assert_ok(vram_memory_info_get(rig->device, &info));
     assert_int_equal(info.held_bytes, 0);
     assert_int_equal(info.held_count, 0);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------------------------ limits */
@@ -571,10 +535,9 @@ static void *ask_too_much(void *argument) {
 }
 
 /* Who asks for more than there can be does not take it away from others meanwhile. */
-static void a_refused_request_counts_for_nobody(void **state) {
+TEST(a_refused_request_counts_for_nobody) {
     struct greed greed;
     pthread_t thread;
-    (void)state;
     assert_ok(vram_option_set("device_limit", "8M"));
     struct rig rig = rig_make("sim", "memory=1G");
     greed.device = rig.device;
@@ -591,29 +554,4 @@ static void a_refused_request_counts_for_nobody(void **state) {
     atomic_store(&greed.stop, true);
     pthread_join(thread, NULL);
     rig_end_clean(&rig);
-}
-
-int main(int count, char **words) {
-    cmocka_set_test_filter(count > 1 ? words[1] : NULL);
-#define RACE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-    const struct CMUnitTest tests[] = {
-        RACE(a_queue_is_not_destroyed_before_a_submission),
-        RACE(a_device_is_not_closed_before_a_submission),
-        RACE(a_context_is_not_destroyed_before_a_submission),
-        RACE(an_ended_adoption_is_left_by_all),
-        RACE(a_refused_repeat_blocks_no_queue),
-        RACE(queues_that_wait_for_each_other_go_on),
-        RACE(closing_waits_for_readers_of_other_devices),
-        RACE(closing_waits_for_readers_of_ranges),
-        RACE(a_peer_is_not_closed_before_a_submission),
-        RACE(a_context_waits_for_all_queues_first),
-        RACE(a_wait_keeps_no_memory_of_a_closed_device),
-        RACE(unmapping_never_takes_a_neighbour),
-        RACE(a_destroyed_handle_is_not_mapped),
-        RACE(a_late_mapping_is_swept_after_the_work),
-        RACE(a_refused_release_leaves_the_handle),
-        RACE(a_double_free_beside_an_allocation),
-        RACE(a_refused_request_counts_for_nobody),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

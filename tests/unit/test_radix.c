@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_radix.c: the address map against a naive one, without memory, and under readers. */
-#include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/radix.h"
 #include "base/size.h"
+#include "rig/rig.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #define PAGE      VR_RADIX_PAGE
 #define SYNTHETIC UINT64_C(0x5a00000000000000)
@@ -40,16 +36,14 @@ static void erase(struct vr_radix *radix, uint64_t base, uint64_t bytes, void *r
 
 static struct record a, b;
 
-static void nothing_is_found_in_an_empty_map(void **state) {
-    (void)state;
+TEST(nothing_is_found_in_an_empty_map) {
     static struct vr_radix radix = VR_RADIX_INIT;
     assert_null(vr_radix_find(&radix, 0));
     assert_null(vr_radix_find(&radix, UINT64_MAX));
     assert_int_equal(vr_radix_remove(&radix, 0, PAGE, &a), VRAM_ERR_INVALID);
 }
 
-static void a_range_is_found_from_end_to_end(void **state) {
-    (void)state;
+TEST(a_range_is_found_from_end_to_end) {
     static struct vr_radix radix = VR_RADIX_INIT;
     static const struct {
         uint64_t base, bytes;
@@ -86,8 +80,7 @@ static void a_range_is_found_from_end_to_end(void **state) {
     }
 }
 
-static void whole_spans_take_no_nodes_below(void **state) {
-    (void)state;
+TEST(whole_spans_take_no_nodes_below) {
     static struct vr_radix radix = VR_RADIX_INIT;
     insert(&radix, UINT64_C(1) << 57, UINT64_C(1) << 57, &a); /* one slot of the root */
     uint64_t nodes = vr_radix_nodes();
@@ -98,8 +91,7 @@ static void whole_spans_take_no_nodes_below(void **state) {
     erase(&radix, UINT64_C(1) << 57, UINT64_C(1) << 57, &a);
 }
 
-static void what_is_taken_is_refused(void **state) {
-    (void)state;
+TEST(what_is_taken_is_refused) {
     static struct vr_radix radix = VR_RADIX_INIT;
     insert(&radix, 4 * VR_MIB, 2 * VR_MIB, &a);
     insert(&radix, 8 * VR_MIB, PAGE, &a);
@@ -128,8 +120,7 @@ static void what_is_taken_is_refused(void **state) {
     erase(&radix, 8 * VR_MIB, PAGE, &a);
 }
 
-static void only_the_very_range_is_removed(void **state) {
-    (void)state;
+TEST(only_the_very_range_is_removed) {
     static struct vr_radix radix = VR_RADIX_INIT;
     uint64_t base = 4 * VR_MIB - 3 * PAGE, bytes = 2 * VR_MIB + 6 * PAGE; /* edges and a middle */
     insert(&radix, base, bytes, &a);
@@ -153,8 +144,7 @@ static void only_the_very_range_is_removed(void **state) {
     erase(&radix, base + bytes, PAGE, &b);
 }
 
-static void what_is_no_range_is_refused(void **state) {
-    (void)state;
+TEST(what_is_no_range_is_refused) {
     static struct vr_radix radix = VR_RADIX_INIT;
     static const struct {
         uint64_t base, bytes;
@@ -234,8 +224,7 @@ static void compare(struct vr_radix *radix, struct record *records, uint64_t *se
     }
 }
 
-static void it_agrees_with_a_naive_map(void **state) {
-    (void)state;
+TEST(it_agrees_with_a_naive_map) {
     static struct vr_radix radix = VR_RADIX_INIT;
     static struct record records[RANGES];
     uint64_t seed = 88172645463325252u, done = 0, busy = 0;
@@ -274,8 +263,7 @@ static void it_agrees_with_a_naive_map(void **state) {
 
 /* With no more pages to be had, insertions succeed while given-back nodes last, then fail whole;
    removals go on all the time. */
-static void want_of_memory_changes_nothing(void **state) {
-    (void)state;
+TEST(want_of_memory_changes_nothing) {
     static struct vr_radix radix = VR_RADIX_INIT;
     static const uint64_t step = UINT64_C(1) << 48; /* each in nodes of its own */
     uint64_t live = vr_mem_live_bytes();
@@ -393,8 +381,7 @@ static void disturb(void *argument) {
     }
 }
 
-static void readers_need_no_lock(void **state) {
-    (void)state;
+TEST(readers_need_no_lock) {
     struct reader readers[2] = {{.seed = 1}, {.seed = 2}};
     struct vr_thread threads[3];
     vr_atomic_u32 failed = 0;
@@ -416,19 +403,4 @@ static void readers_need_no_lock(void **state) {
     }
     assert_int_equal(vr_load(&failed, VR_RELAXED), 0);
     erase(&shared, STABLE_BASE, PAGE, &standing);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(want_of_memory_changes_nothing),
-        cmocka_unit_test(nothing_is_found_in_an_empty_map),
-        cmocka_unit_test(a_range_is_found_from_end_to_end),
-        cmocka_unit_test(whole_spans_take_no_nodes_below),
-        cmocka_unit_test(what_is_taken_is_refused),
-        cmocka_unit_test(only_the_very_range_is_removed),
-        cmocka_unit_test(what_is_no_range_is_refused),
-        cmocka_unit_test(it_agrees_with_a_naive_map),
-        cmocka_unit_test(readers_need_no_lock),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,6 @@
  * test_recorder.c: traces of real pools: what is in the file is what the program did, whoever asked
  * for the trace, and nothing that goes wrong with it is felt by an allocation.
  */
-#include "base/option.h"
 #include "replay/trace_reader.h"
 #include "report/history.h"
 #include "track/event.h"
@@ -100,39 +99,34 @@ static struct found sum_up(const char *path) {
 }
 
 /* However rarely pools are looked at, the end of a trace has how they ended. */
-static void the_end_takes_a_last_look(void **state) {
+TEST(the_end_takes_a_last_look, "sim:memory=1G") {
     vram_addr addr;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_trace *trace = begin_looking(&rig, 0, 3600 * SECOND);
-    vram_pool *pool = pool_of(&rig, NULL);
+    vram_trace *trace = begin_looking(rig, 0, 3600 * SECOND);
+    vram_pool *pool = pool_of(rig, NULL);
     for (int i = 0; i < 10; i++) {
-        assert_ok(vram_alloc(pool, 1000, rig.queue, &addr));
-        assert_ok(vram_free(addr, rig.queue));
+        assert_ok(vram_alloc(pool, 1000, rig->queue, &addr));
+        assert_ok(vram_free(addr, rig->queue));
     }
     assert_ok(vram_trace_end(trace));
     (void)sum_up(trace_path);
     assert_in_range(sums.samples, 1, 2);
     assert_int_equal(sums.last_hits + sums.last_misses, 10);
-    rig_end_clean(&rig);
 }
 
-static void a_trace_has_what_happened(void **state) {
+TEST(a_trace_has_what_happened, "sim:memory=1G") {
     vram_addr blocks[10], refused;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_trace *trace = begin_trace(&rig, 0);
+    vram_trace *trace = begin_trace(rig, 0);
     vram_pool *pool =
-        pool_of(&rig, &(vram_pool_options){.size = sizeof(vram_pool_options), .name = "weights"});
+        pool_of(rig, &(vram_pool_options){.size = sizeof(vram_pool_options), .name = "weights"});
     for (int i = 0; i < 10; i++) {
         vram_alloc_options options = {.size = sizeof options, .tag = "model/layer"};
-        assert_ok(vram_alloc_with(pool, 1000 + (uint64_t)i, rig.queue, &options, &blocks[i]));
+        assert_ok(vram_alloc_with(pool, 1000 + (uint64_t)i, rig->queue, &options, &blocks[i]));
     }
     assert_ok(vram_trace_mark(trace, "loaded"));
-    assert_int_equal(vram_alloc(pool, UINT64_C(4) << 30, rig.queue, &refused),
+    assert_int_equal(vram_alloc(pool, UINT64_C(4) << 30, rig->queue, &refused),
                      VRAM_ERR_DEVICE_MEMORY);
     for (int i = 0; i < 7; i++) {
-        assert_ok(vram_free(blocks[i], rig.queue));
+        assert_ok(vram_free(blocks[i], rig->queue));
     }
     vram_trace_info info = info_of(trace);
     assert_string_equal(info.path, trace_path);
@@ -157,9 +151,8 @@ static void a_trace_has_what_happened(void **state) {
     assert_int_equal(sums.last_misses, stats.misses);
     assert_int_equal(vram_trace_end(trace), VRAM_ERR_STALE);
     for (int i = 7; i < 10; i++) {
-        assert_ok(vram_free(blocks[i], rig.queue));
+        assert_ok(vram_free(blocks[i], rig->queue));
     }
-    rig_end_clean(&rig);
 }
 
 /* ---------------------------------------------------------------------- stacks */
@@ -179,10 +172,9 @@ static void count_stacks(const struct recording *recording, const struct recorde
     }
 }
 
-static void stacks_are_written(void **state) {
+TEST(stacks_are_written) {
     vram_addr blocks[4];
     size_t bytes;
-    (void)state;
     assert_ok(vram_option_set("track_stacks", "1"));
     struct rig rig = rig_make("sim", "memory=1G");
     vram_trace *trace = begin_trace(&rig, 0);
@@ -205,21 +197,18 @@ static void stacks_are_written(void **state) {
 }
 
 /* A pool that ends in a trace is looked at a last time. */
-static void the_end_of_a_pool_is_told(void **state) {
+TEST(the_end_of_a_pool_is_told, "sim:memory=1G") {
     vram_addr addr;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_trace *trace = begin_trace(&rig, 1);
-    vram_pool *pool = pool_of(&rig, NULL);
-    assert_ok(vram_alloc(pool, 4096, rig.queue, &addr));
-    assert_ok(vram_free(addr, rig.queue));
+    vram_trace *trace = begin_trace(rig, 1);
+    vram_pool *pool = pool_of(rig, NULL);
+    assert_ok(vram_alloc(pool, 4096, rig->queue, &addr));
+    assert_ok(vram_free(addr, rig->queue));
     assert_ok(vram_pool_destroy(pool));
     assert_ok(vram_trace_end(trace));
     sum_up(trace_path);
     assert_int_equal(sums.ended, 1);
     assert_true(sums.samples > 0);
     assert_int_equal(sums.last_misses, 1);
-    rig_end_clean(&rig);
 }
 
 /* What `vram report` and `vram replay` make of the file. */
@@ -236,12 +225,11 @@ static void read_twice(struct history *history, struct trace *trace) {
 
 /* Blocks that nobody freed end with their pool, whichever way it ends: they are leaks, and live no
    more. */
-static void blocks_end_with_their_pool(void **state) {
+TEST(blocks_end_with_their_pool) {
     enum { POOLS = 300, EACH = 3 }; /* more pools than a report tells apart */
     struct history history;
     struct trace trace;
     vram_addr addr;
-    (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
     vram_trace *writing = begin_trace(&rig, 0);
     for (int i = 0; i < POOLS; i++) {
@@ -299,22 +287,18 @@ static void end_beside(void *user, const struct vr_event *event) {
 }
 
 /* The end of the pool may be told before the allocation. */
-static void an_allocation_beside_the_end_of_its_pool_ends(void **state) {
+TEST(an_allocation_beside_the_end_of_its_pool_ends, "sim:memory=1G") {
     vram_addr block;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
     assert_ok(vr_events_to(end_beside, NULL));
-    beside.pool = pool_of(&rig, NULL);
-    (void)vram_alloc(beside.pool, 1000, rig.queue, &block);
+    beside.pool = pool_of(rig, NULL);
+    (void)vram_alloc(beside.pool, 1000, rig->queue, &block);
     assert_int_equal(pthread_join(beside.ender, NULL), 0);
     assert_ok(vr_events_to(NULL, NULL));
     assert_true(beside.allocated != 0);
     assert_int_equal(beside.freed, beside.allocated);
-    rig_end_clean(&rig);
 }
 
-static void a_context_ends_its_trace(void **state) {
-    (void)state;
+TEST(a_context_ends_its_trace) {
     struct rig rig = rig_make("sim", "memory=1G");
     vram_trace *trace = begin_trace(&rig, 0), *second = NULL;
     vram_trace_options options = {.size = sizeof options, .path = "/tmp/never-made.vrt"};
@@ -330,9 +314,8 @@ static void a_context_ends_its_trace(void **state) {
 }
 
 /* Of two contexts one is traced. */
-static void only_its_context_is_traced(void **state) {
+TEST(only_its_context_is_traced) {
     vram_addr addr;
-    (void)state;
     struct rig one = rig_make("sim", "memory=1G"), other = rig_make("sim", "memory=1G");
     vram_trace *trace = begin_trace(&one, 0);
     vram_pool *mine = pool_of(&one, NULL), *others = pool_of(&other, NULL);
@@ -369,11 +352,9 @@ static void *allocate_and_free(void *argument) {
     return NULL;
 }
 
-static void threads_are_traced(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_trace *trace = begin_looking(&rig, 0, 1000000);
-    struct work work = {pool_of(&rig, NULL), rig.queue};
+TEST(threads_are_traced, "sim:memory=1G") {
+    vram_trace *trace = begin_looking(rig, 0, 1000000);
+    struct work work = {pool_of(rig, NULL), rig->queue};
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, allocate_and_free, &work), 0);
@@ -388,17 +369,14 @@ static void threads_are_traced(void **state) {
     assert_int_equal(sums.allocs, 4 * PAIRS);
     assert_int_equal(sums.frees, 4 * PAIRS);
     assert_int_equal(sums.live, 0);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------------------ full disk */
 
 /* The trace stops; the pool does not notice. */
-static void a_full_disk_fails_no_allocation(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_trace *trace = begin_looking(&rig, 0, 1000000);
-    struct work work = {pool_of(&rig, NULL), rig.queue};
+TEST(a_full_disk_fails_no_allocation, "sim:memory=1G") {
+    vram_trace *trace = begin_looking(rig, 0, 1000000);
+    struct work work = {pool_of(rig, NULL), rig->queue};
     vr_os_fail_at(1, true, ENOSPC);
     void *wrong = NULL;
     for (int i = 0; i < 6 && !wrong; i++) {
@@ -411,25 +389,6 @@ static void a_full_disk_fails_no_allocation(void **state) {
     assert_true(info.lost_events > 0);
     assert_ok(vram_trace_end(trace));
     assert_int_equal(sum_up(trace_path).end, RECORDING_STOPPED);
-    rig_end_clean(&rig);
-}
-
-/* Every allocation of host memory on the way of a trace fails once. */
-static void want_of_host_memory(void **state) {
-    bool struck = true;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    for (uint64_t nth = 1; struck; nth++) {
-        vram_trace_options options = {.size = sizeof options, .path = trace_path};
-        vram_trace *trace = NULL;
-        vr_mem_fail_at(nth, false);
-        vram_status status = vram_trace_begin(rig.context, &options, &trace);
-        struck = vr_mem_failed() > 0;
-        vr_mem_fail_at(0, false);
-        assert_int_equal(status, struck ? VRAM_ERR_HOST_MEMORY : VRAM_OK);
-        assert_ok(vram_trace_end(trace));
-    }
-    rig_end_clean(&rig);
 }
 
 /* ----------------------------------------------------------------- the option */
@@ -457,9 +416,8 @@ static int set_and_run(void *argument) {
     return run_with_option(argument);
 }
 
-static void the_environment_begins_a_trace(void **state) {
+TEST(the_environment_begins_a_trace) {
     int killed = 1;
-    (void)state;
     unlink(trace_path);
     assert_int_equal(in_child(set_and_run, NULL), 0);
     assert_int_equal(sum_up(trace_path).end, RECORDING_ENDED);
@@ -472,10 +430,8 @@ static void the_environment_begins_a_trace(void **state) {
 }
 
 /* A child that means the file its parent writes gets one of its own. */
-static void a_file_in_use_gets_another_name(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_trace *trace = begin_trace(&rig, 0);
+TEST(a_file_in_use_gets_another_name, "sim:memory=1G") {
+    vram_trace *trace = begin_trace(rig, 0);
     char pattern[96];
     fflush(NULL);
     pid_t child = fork();
@@ -491,7 +447,6 @@ static void a_file_in_use_gets_another_name(void **state) {
     assert_ok(vram_trace_end(trace));
     sum_up(trace_path);
     assert_int_equal(sums.allocs, 0);
-    rig_end_clean(&rig);
 }
 
 static int run_with_a_bad_path(void *argument) {
@@ -509,80 +464,21 @@ static int run_with_a_bad_path(void *argument) {
                : 1;
 }
 
-static void a_bad_path_of_the_option_hurts_nobody(void **state) {
-    (void)state;
+TEST(a_bad_path_of_the_option_hurts_nobody) {
     assert_int_equal(in_child(run_with_a_bad_path, NULL), 0);
 }
 
 /* ------------------------------------------------------------------ bad input */
 
-static void bad_input(void **state) {
-    vram_trace *trace = NULL;
-    char longer[400];
-    (void)state;
-    memset(longer, 'x', sizeof longer - 1);
-    longer[0] = '/';
-    longer[sizeof longer - 1] = 0;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_trace_options options = {.size = sizeof options, .path = trace_path};
-    assert_int_equal(vram_trace_begin(rig.context, &options, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_trace_begin(rig.context, NULL, &trace), VRAM_ERR_INVALID);
-    options.path = "";
-    assert_int_equal(vram_trace_begin(rig.context, &options, &trace), VRAM_ERR_INVALID);
-    options.path = longer;
-    assert_int_equal(vram_trace_begin(rig.context, &options, &trace), VRAM_ERR_INVALID);
-    options.path = "/nonexistent/folder/t.vrt";
-    assert_int_equal(vram_trace_begin(rig.context, &options, &trace), VRAM_ERR_IO);
-    options.path = "/dev/null";
-    assert_int_equal(vram_trace_begin(rig.context, &options, &trace), VRAM_ERR_INVALID);
-    options.size = 3;
-    assert_int_equal(vram_trace_begin(rig.context, &options, &trace), VRAM_ERR_INVALID);
-    assert_null(trace);
-    assert_ok(vram_trace_end(NULL));
-    trace = begin_trace(&rig, 0);
-    assert_int_equal(vram_trace_mark(trace, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_trace_mark(trace, ""), VRAM_ERR_INVALID);
-    assert_int_equal(vram_trace_info_get(trace, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_trace_info_get(trace, &(vram_trace_info){.size = 1}), VRAM_ERR_INVALID);
-    assert_ok(vram_trace_mark(trace, "tab\there, and\x1b[31m red"));
-    assert_ok(vram_trace_end(trace));
-    sum_up(trace_path);
-    assert_string_equal(sums.mark, "tab\there, and\x1b[31m red");
-    rig_end_clean(&rig);
-}
-
-static void the_process_is_part_of_the_name(void **state) {
+TEST(the_process_is_part_of_the_name, "sim:memory=1G") {
     char expected[64];
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
     vram_trace_options options = {.size = sizeof options, .path = "/tmp/vram-%p-trace.vrt"};
     vram_trace *trace = NULL;
-    assert_ok(vram_trace_begin(rig.context, &options, &trace));
+    assert_ok(vram_trace_begin(rig->context, &options, &trace));
     snprintf(expected, sizeof expected, "/tmp/vram-%ld-trace.vrt", (long)getpid());
     assert_string_equal(info_of(trace).path, expected);
     assert_ok(vram_trace_end(trace));
     assert_int_equal(unlink(expected), 0);
-    rig_end_clean(&rig);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_trace_has_what_happened),
-        cmocka_unit_test(the_end_takes_a_last_look),
-        cmocka_unit_test(stacks_are_written),
-        cmocka_unit_test(the_end_of_a_pool_is_told),
-        cmocka_unit_test(blocks_end_with_their_pool),
-        cmocka_unit_test(an_allocation_beside_the_end_of_its_pool_ends),
-        cmocka_unit_test(a_context_ends_its_trace),
-        cmocka_unit_test(only_its_context_is_traced),
-        cmocka_unit_test(threads_are_traced),
-        cmocka_unit_test(a_full_disk_fails_no_allocation),
-        cmocka_unit_test(want_of_host_memory),
-        cmocka_unit_test(the_environment_begins_a_trace),
-        cmocka_unit_test(a_file_in_use_gets_another_name),
-        cmocka_unit_test(a_bad_path_of_the_option_hurts_nobody),
-        cmocka_unit_test(bad_input),
-        cmocka_unit_test(the_process_is_part_of_the_name),
-    };
-    return cmocka_run_group_tests(tests, trace_world_begin, trace_world_end);
-}
+WHOLE_FILE(trace_world_begin, trace_world_end)

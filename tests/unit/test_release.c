@@ -10,9 +10,6 @@
 #include "vram/foreign.h"
 #include "vram/growth.h"
 
-#include <math.h>
-#include <pthread.h>
-
 static vram_fragmentation fragmentation_of(vram_pool *pool) {
     vram_fragmentation found = {.size = sizeof found};
     assert_ok(vram_pool_fragmentation_get(pool, &found));
@@ -21,57 +18,12 @@ static vram_fragmentation fragmentation_of(vram_pool *pool) {
 
 /* ---------------------------------------------------------------- giving back */
 
-static void shrink_says_how_much(void **state) {
-    vram_addr live;
-    uint64_t released = 7;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, NULL);
-    assert_ok(vram_pool_trim(pool, NULL, &released));
-    assert_int_equal(released, 0);
-    assert_ok(vram_alloc(pool, 8 * MIB, rig.queue, &live));
-    cache_blocks(&rig, pool, 16 * MIB, 4, 0);
-    cache_blocks(&rig, pool, 4 * KIB, 30, 0);
-    vram_pool_stats before = stats_of(pool);
-    assert_ok(vram_pool_trim(pool, NULL, &released));
-    vram_pool_stats after = stats_of(pool);
-    assert_int_equal(released, before.reserved_bytes - after.reserved_bytes);
-    assert_true(released >= 64 * MIB);
-    assert_int_equal(after.reserved_bytes, 8 * MIB);
-    assert_int_equal(after.allocated_bytes, 8 * MIB);
-    assert_int_equal(after.cached_bytes, 0);
-    assert_int_equal(after.cleanups, 2);
-    assert_int_equal(after.cleaned_bytes, released);
-    assert_true(after.last_cleanup_ns.known);
-    assert_false(before.last_cleanup_ns.known && before.cleanups == 0);
-    rig_end_clean(&rig);
-}
-
-static void clear_keeps_the_memory(void **state) {
-    uint64_t cached = 7;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, NULL);
-    cache_blocks(&rig, pool, 4 * KIB, 30, 0);
-    vram_pool_stats before = stats_of(pool);
-    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_CACHES), &cached));
-    vram_pool_stats after = stats_of(pool);
-    assert_int_equal(cached, before.cached_bytes);
-    assert_true(cached >= 30 * 4 * KIB);
-    assert_int_equal(after.cached_bytes, 0);
-    assert_int_equal(after.reserved_bytes, before.reserved_bytes);
-    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_CACHES), &cached));
-    assert_int_equal(cached, 0);
-    rig_end_clean(&rig);
-}
-
 /* Clearing a pool gives the driver all that is free, whatever kept it: caches of threads, the
    central cache, buffers that nothing uses, holes between live blocks. */
-static void a_cleared_pool_keeps_what_is_live(void **state) {
+TEST(a_cleared_pool_keeps_what_is_live) {
     static const uint64_t sizes[] = {600, 32 * KIB, 40 * KIB, MIB, 16 * MIB};
     vram_addr addrs[5][8], live;
     uint64_t released = 0;
-    (void)state;
     for (int all = 0; all < 2; all++) {
         struct rig rig = rig_make("sim", "memory=1G");
         vram_pool *pool = pool_of(&rig, NULL);
@@ -102,18 +54,16 @@ static void a_cleared_pool_keeps_what_is_live(void **state) {
 /* ------------------------------------------------------------------- cleanup */
 
 /* What is live stays, its accounting too, on this device and on all. */
-static void acceptance_25_cleanup_keeps_live_accounting(void **state) {
+TEST(acceptance_25_cleanup_keeps_live_accounting, "sim:devices=2,memory=1G") {
     enum { LIVE = 20 };
     vram_addr live[2][LIVE];
     uint64_t released = 0;
-    (void)state;
-    struct rig rig = rig_make("sim", "devices=2,memory=1G");
     vram_pool *pools[3];
-    assert_ok(vram_pool_create(rig.device, NULL, &pools[0]));
-    assert_ok(vram_pool_create(rig.other, NULL, &pools[1]));
-    assert_ok(vram_pool_create(rig.device, NULL, &pools[2]));
+    assert_ok(vram_pool_create(rig->device, NULL, &pools[0]));
+    assert_ok(vram_pool_create(rig->other, NULL, &pools[1]));
+    assert_ok(vram_pool_create(rig->device, NULL, &pools[2]));
     for (int d = 0; d < 2; d++) {
-        vram_queue *queue = d ? rig.other_queue : rig.queue;
+        vram_queue *queue = d ? rig->other_queue : rig->queue;
         struct rig part = {.queue = queue};
         for (int i = 0; i < LIVE; i++) {
             assert_ok(vram_alloc(pools[d], i % 2 ? 3 * MIB : 5 * KIB, queue, &live[d][i]));
@@ -121,16 +71,16 @@ static void acceptance_25_cleanup_keeps_live_accounting(void **state) {
         cache_blocks(&part, pools[d], 6 * MIB, 5, 0);
         cache_blocks(&part, pools[d], 2 * KIB, 40, 0);
     }
-    cache_blocks(&rig, pools[2], 6 * MIB, 5, 0);
+    cache_blocks(rig, pools[2], 6 * MIB, 5, 0);
     vram_pool_stats before[3] = {stats_of(pools[0]), stats_of(pools[1]), stats_of(pools[2])};
-    assert_ok(vram_device_trim(rig.device, NULL, &released));
+    assert_ok(vram_device_trim(rig->device, NULL, &released));
     vram_pool_stats after[3] = {stats_of(pools[0]), stats_of(pools[1]), stats_of(pools[2])};
     assert_int_equal(released, before[0].reserved_bytes - after[0].reserved_bytes +
                                    before[2].reserved_bytes - after[2].reserved_bytes);
     assert_true(released >= 30 * MIB);
     assert_int_equal(after[2].reserved_bytes, 0);
     assert_int_equal(after[1].reserved_bytes, before[1].reserved_bytes);
-    assert_ok(vram_context_trim(rig.context, NULL, &released));
+    assert_ok(vram_context_trim(rig->context, NULL, &released));
     after[1] = stats_of(pools[1]);
     assert_int_equal(released, before[1].reserved_bytes - after[1].reserved_bytes);
     assert_true(released >= 30 * MIB);
@@ -141,123 +91,68 @@ static void acceptance_25_cleanup_keeps_live_accounting(void **state) {
         assert_int_equal(after[d].allocated_bytes, before[d].allocated_bytes);
         assert_int_equal(after[d].allocs, before[d].allocs);
         for (int i = 0; i < LIVE; i++) {
-            assert_ok(vram_free(live[d][i], d ? rig.other_queue : rig.queue));
+            assert_ok(vram_free(live[d][i], d ? rig->other_queue : rig->queue));
         }
         assert_int_equal(stats_of(pools[d]).requested_bytes, 0);
         assert_int_equal(stats_of(pools[d]).allocated_bytes, 0);
     }
-    assert_ok(vram_context_trim(rig.context, NULL, &released));
+    assert_ok(vram_context_trim(rig->context, NULL, &released));
     assert_int_equal(stats_of(pools[0]).reserved_bytes + stats_of(pools[1]).reserved_bytes, 0);
-    assert_ok(vram_context_trim(rig.context, NULL, &released));
+    assert_ok(vram_context_trim(rig->context, NULL, &released));
     assert_int_equal(released, 0);
-    rig_end_clean(&rig);
-}
-
-/* The same device through two handles is one device. */
-static void cleanup_reaches_every_handle_of_a_device(void **state) {
-    uint64_t released;
-    vram_device *second;
-    vram_queue *queue;
-    vram_pool *pool;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_device_open(rig.context, 0, &second));
-    assert_ok(vram_queue_create(second, NULL, &queue));
-    assert_ok(vram_pool_create(second, NULL, &pool));
-    struct rig part = {.queue = queue};
-    cache_blocks(&part, pool, 6 * MIB, 5, 0);
-    assert_ok(vram_device_trim(rig.device, NULL, &released));
-    assert_true(released >= 30 * MIB);
-    assert_int_equal(stats_of(pool).reserved_bytes, 0);
-    vram_device_close(second);
-    rig_end_clean(&rig);
 }
 
 /* A driver that does not take memory back fails the call, which goes on with the other pools. */
-static void a_refusing_driver_is_told_of(void **state) {
+TEST(a_refusing_driver_is_told_of, "sim:memory=1G") {
     uint64_t released = 0;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *first = pool_of(&rig, NULL), *second = pool_of(&rig, NULL);
-    cache_blocks(&rig, first, 6 * MIB, 3, 0);
-    cache_blocks(&rig, second, 6 * MIB, 3, 0);
-    fault(&rig, VRAM_SIM_UNMAP, 1, false, VRAM_SIM_INVALID_VALUE);
-    assert_int_not_equal(vram_device_trim(rig.device, NULL, &released), VRAM_OK);
+    vram_pool *first = pool_of(rig, NULL), *second = pool_of(rig, NULL);
+    cache_blocks(rig, first, 6 * MIB, 3, 0);
+    cache_blocks(rig, second, 6 * MIB, 3, 0);
+    fault(rig, VRAM_SIM_UNMAP, 1, false, VRAM_SIM_INVALID_VALUE);
+    assert_int_not_equal(vram_device_trim(rig->device, NULL, &released), VRAM_OK);
     assert_int_not_equal(vram_error_get()->status, VRAM_OK);
     assert_true(released >= 18 * MIB);
     assert_int_equal(stats_of(first).reserved_bytes * stats_of(second).reserved_bytes, 0);
     vram_error_clear();
-    assert_ok(vram_sim_fault_set(rig.context, NULL));
-    assert_ok(vram_device_trim(rig.device, NULL, &released));
-    rig_end_clean(&rig);
+    assert_ok(vram_sim_fault_set(rig->context, NULL));
+    assert_ok(vram_device_trim(rig->device, NULL, &released));
 }
 
 /* The bytes to keep are those of all pools together, on a device and on all of them. */
-static void pools_keep_so_much_together(void **state) {
+TEST(pools_keep_so_much_together, "sim:memory=1G") {
     uint64_t released = 0;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pools[2] = {pool_of(&rig, NULL), pool_of(&rig, NULL)};
+    vram_pool *pools[2] = {pool_of(rig, NULL), pool_of(rig, NULL)};
     for (int i = 0; i < 2; i++) {
-        cache_blocks(&rig, pools[i], 6 * MIB, 5, 0);
+        cache_blocks(rig, pools[i], 6 * MIB, 5, 0);
     }
     uint64_t held = stats_of(pools[0]).reserved_bytes + stats_of(pools[1]).reserved_bytes;
     assert_true(held >= 60 * MIB);
-    assert_ok(vram_device_trim(rig.device, TRIM(.keep_bytes = held), &released));
+    assert_ok(vram_device_trim(rig->device, TRIM(.keep_bytes = held), &released));
     assert_int_equal(released, 0);
-    assert_ok(vram_device_trim(rig.device, TRIM(.keep_bytes = 20 * MIB), &released));
+    assert_ok(vram_device_trim(rig->device, TRIM(.keep_bytes = 20 * MIB), &released));
     uint64_t left = stats_of(pools[0]).reserved_bytes + stats_of(pools[1]).reserved_bytes;
     assert_int_equal(released, held - left);
     assert_in_range(left, 14 * MIB, 20 * MIB);
-    assert_ok(vram_context_trim(rig.context, TRIM(.keep_bytes = 5 * MIB), NULL));
+    assert_ok(vram_context_trim(rig->context, TRIM(.keep_bytes = 5 * MIB), NULL));
     left = stats_of(pools[0]).reserved_bytes + stats_of(pools[1]).reserved_bytes;
     assert_in_range(left, 0, 5 * MIB);
-    rig_end_clean(&rig);
-}
-
-/* Several flags at once: what buffers and caches give up, the driver gets in the same call. */
-static void flags_go_together(void **state) {
-    vram_buffer *buffer;
-    uint64_t released = 0;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, NULL);
-    assert_ok(vram_buffer_create(pool, 32 * MIB, rig.queue, NULL, &buffer));
-    cache_blocks(&rig, pool, 6 * MIB, 2, 0);
-    assert_ok(vram_buffer_resize(buffer, 0, NULL));
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    uint64_t held = stats_of(pool).reserved_bytes;
-    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_CACHES | VRAM_TRIM_BUFFERS), &released));
-    assert_in_range(released, 31 * MIB, held); /* to the pool: the driver got nothing */
-    assert_int_equal(stats_of(pool).reserved_bytes, held);
-    assert_ok(vram_buffer_resize(buffer, 32 * MIB, NULL));
-    assert_ok(vram_buffer_resize(buffer, 0, NULL));
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_context_trim(rig.context, TRIM(.flags = VRAM_TRIM_MEMORY | VRAM_TRIM_BUFFERS),
-                                &released));
-    assert_in_range(released, 40 * MIB, held);
-    assert_in_range(stats_of(pool).reserved_bytes, 0, 4 * MIB);
-    assert_ok(vram_buffer_destroy(buffer));
-    rig_end_clean(&rig);
 }
 
 /* ---------------------------------------------------------------- maintenance */
 
 /* Many sizes that were used once, and one that is used all the time: before any cleanup. */
-static void acceptance_26_one_off_sizes_go_and_hot_ones_stay(void **state) {
+TEST(acceptance_26_one_off_sizes_go_and_hot_ones_stay, "sim:memory=1G") {
     vram_addr addr;
     uint64_t released = 7, cached;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, NULL);
-    cache_blocks(&rig, pool, 8 * MIB, 2, 0); /* holes: who has to grow drains all caches first */
-    assert_ok(vram_pool_warm(pool, 32 * KIB, 512, rig.queue));
+    vram_pool *pool = pool_of(rig, NULL);
+    cache_blocks(rig, pool, 8 * MIB, 2, 0); /* holes: who has to grow drains all caches first */
+    assert_ok(vram_pool_warm(pool, 32 * KIB, 512, rig->queue));
     assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_CACHES), &cached));
     for (uint64_t i = 1; i <= 40; i++) {
-        cache_blocks(&rig, pool, i * 700, 1, 0);
-        cache_blocks(&rig, pool, 33 * KIB + i * 512, 1, 0);
+        cache_blocks(rig, pool, i * 700, 1, 0);
+        cache_blocks(rig, pool, 33 * KIB + i * 512, 1, 0);
     }
-    cache_blocks(&rig, pool, 4 * KIB, 8, 1000);
+    cache_blocks(rig, pool, 4 * KIB, 8, 1000);
     vram_fragmentation before = fragmentation_of(pool);
     assert_int_equal(before.level, VRAM_FRAGMENTATION_HIGH);
     assert_true(before.rare > 0.5 && before.rare_types >= 40);
@@ -277,21 +172,20 @@ static void acceptance_26_one_off_sizes_go_and_hot_ones_stay(void **state) {
     assert_int_equal(stats.response_bytes[VRAM_RESPONSE_MAINTAIN], before.rare_bytes);
     assert_int_equal(stats.cleaned_bytes, released);
     /* The hot size hits as before. */
-    assert_ok(vram_alloc(pool, 4 * KIB, rig.queue, &addr));
+    assert_ok(vram_alloc(pool, 4 * KIB, rig->queue, &addr));
     assert_int_equal(stats_of(pool).misses, stats.misses);
-    assert_ok(vram_free(addr, rig.queue));
+    assert_ok(vram_free(addr, rig->queue));
     /* The next one is due after the interval, in the device's time. */
     assert_ok(
         vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE, .interval_ns = 60 * SECOND), &released));
     assert_int_equal(released, 0);
     assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_MAINTAIN], 1);
-    assert_ok(vram_sim_clock_advance(rig.context, 60 * SECOND));
+    assert_ok(vram_sim_clock_advance(rig->context, 60 * SECOND));
     assert_ok(
         vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE, .interval_ns = 60 * SECOND), &released));
     assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_MAINTAIN], 2);
     assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE), &released));
     assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_MAINTAIN], 3);
-    rig_end_clean(&rig);
 }
 
 /* How often the sizes of a pool were used, as the last survey saw it. */
@@ -308,9 +202,8 @@ static uint64_t uses_of(vram_pool *handle) {
 
 /* Maintenance halves what it knows of uses, so that what was hot long ago becomes rare. To look,
    and to empty the caches, leaves it as it is. */
-static void only_maintenance_forgets_uses(void **state) {
+TEST(only_maintenance_forgets_uses) {
     uint64_t released;
-    (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_of(&rig, NULL);
     cache_blocks(&rig, pool, 4 * KIB, 8, 1000);
@@ -326,37 +219,32 @@ static void only_maintenance_forgets_uses(void **state) {
 
 /* Memory that was needed once and never again goes back, not at the first maintenance but at the
    next. */
-static void unneeded_memory_goes_back(void **state) {
+TEST(unneeded_memory_goes_back, "sim:memory=1G") {
     uint64_t released;
     vram_addr live;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, NULL);
-    assert_ok(vram_alloc(pool, 8 * MIB, rig.queue, &live));
-    cache_blocks(&rig, pool, 64 * MIB, 4, 0);
+    vram_pool *pool = pool_of(rig, NULL);
+    assert_ok(vram_alloc(pool, 8 * MIB, rig->queue, &live));
+    cache_blocks(rig, pool, 64 * MIB, 4, 0);
     assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE), &released));
     assert_true(stats_of(pool).reserved_bytes >= 264 * MIB);
     assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE), &released));
     assert_true(released >= 256 * MIB);
     assert_int_equal(stats_of(pool).reserved_bytes, 8 * MIB);
-    rig_end_clean(&rig);
 }
 
 /* Every second of many blocks is freed: half is free, in small runs. */
-static void scattered_memory_is_a_number(void **state) {
+TEST(scattered_memory_is_a_number, "sim:memory=1G") {
     enum { COUNT = 64 };
     vram_addr addrs[COUNT];
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, NULL);
+    vram_pool *pool = pool_of(rig, NULL);
     vram_fragmentation none = fragmentation_of(pool);
     assert_true(none.scattered == 0 && none.rare == 0);
     assert_int_equal(none.level, VRAM_FRAGMENTATION_LOW);
     for (int i = 0; i < COUNT; i++) {
-        assert_ok(vram_alloc(pool, 2 * MIB, rig.queue, &addrs[i]));
+        assert_ok(vram_alloc(pool, 2 * MIB, rig->queue, &addrs[i]));
     }
     for (int i = 0; i < COUNT; i += 2) {
-        assert_ok(vram_free(addrs[i], rig.queue));
+        assert_ok(vram_free(addrs[i], rig->queue));
     }
     uint64_t cached;
     assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_CACHES), &cached));
@@ -366,11 +254,10 @@ static void scattered_memory_is_a_number(void **state) {
     assert_true(half.scattered > 0.5);
     assert_int_equal(half.level, VRAM_FRAGMENTATION_HIGH);
     for (int i = 1; i < COUNT; i += 2) {
-        assert_ok(vram_free(addrs[i], rig.queue));
+        assert_ok(vram_free(addrs[i], rig->queue));
     }
     assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_CACHES), &cached));
     assert_int_equal(fragmentation_of(pool).level, VRAM_FRAGMENTATION_LOW);
-    rig_end_clean(&rig);
 }
 
 /* ---------------------------------------------------------------------- health */
@@ -390,11 +277,10 @@ static vram_health_info health_of(struct rig *rig, bool look_only) {
     return health;
 }
 
-static void health_looks_warns_and_cleans_up(void **state) {
+TEST(health_looks_warns_and_cleans_up) {
     vram_response_options off = {.size = sizeof off, .off = 15};
     vram_pool_options options = {.size = sizeof options, .response = &off};
     vram_addr live;
-    (void)state;
     warnings = errors = 0;
     struct rig rig = rig_told();
     vram_log_set(on_health_log, NULL, VRAM_LOG_WARN);
@@ -432,32 +318,28 @@ static void health_looks_warns_and_cleans_up(void **state) {
 
 /* What others take may leave a pool less than it holds; nothing has more than all of its memory in
    use. */
-static void health_beyond_a_limit(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1000M,granule=2M");
+TEST(health_beyond_a_limit, "sim:memory=1000M,granule=2M") {
     vram_limits limits = {.size = sizeof limits, .fraction = 0.9, .min_free_bytes = 1};
     vram_foreign_options counts = {.size = sizeof counts, .flags = VRAM_FOREIGN_COUNTS};
     uint64_t id;
-    vram_pool *pool = pool_of(&rig, NULL);
+    vram_pool *pool = pool_of(rig, NULL);
     vram_addr addr;
     assert_ok(vram_pool_limits_set(pool, &limits));
-    assert_ok(vram_alloc(pool, 160 * MIB, rig.queue, &addr));
-    assert_ok(vram_foreign_track(rig.device, 800 * MIB, &counts, &id));
+    assert_ok(vram_alloc(pool, 160 * MIB, rig->queue, &addr));
+    assert_ok(vram_foreign_track(rig->device, 800 * MIB, &counts, &id));
     vram_log_set(on_health_log, NULL, VRAM_LOG_OFF);
-    vram_health_info seen = health_of(&rig, true), cleaned = health_of(&rig, false);
+    vram_health_info seen = health_of(rig, true), cleaned = health_of(rig, false);
     assert_int_equal(seen.verdict, VRAM_HEALTH_EMERGENCY);
     assert_string_equal(seen.text, "sim device 0: a limit of 104857600 bytes is exceeded by 60.0%; "
                                    "most of it is live: free blocks, or raise the limit");
     assert_non_null(strstr(cleaned.text, "was exceeded by 60.0%; a cleanup gave 0 bytes back, now "
                                          "160.0% of the limit"));
     assert_null(strstr(cleaned.text, "of its memory"));
-    assert_ok(vram_foreign_untrack(rig.device, id));
-    assert_ok(vram_free(addr, rig.queue));
-    rig_end_clean(&rig);
+    assert_ok(vram_foreign_untrack(rig->device, id));
+    assert_ok(vram_free(addr, rig->queue));
 }
 
-static void health_of_what_is_unknown_or_lost(void **state) {
-    (void)state;
+TEST(health_of_what_is_unknown_or_lost) {
     struct rig rig = rig_make("sim", "memory=64M,info=off");
     assert_int_equal(health_of(&rig, false).verdict, VRAM_HEALTH_UNKNOWN);
     rig_end_clean(&rig);
@@ -490,12 +372,11 @@ static const vram_monitor_options quick = {
     .size = sizeof quick, .interval_ns = 1000000, .maintain_ns = 1};
 
 /* Nobody allocates, and yet pressure is told of, and idle caches go. */
-static void a_monitor_looks_from_time_to_time(void **state) {
+TEST(a_monitor_looks_from_time_to_time) {
     atomic_int calls = 0;
     vram_watch_options options = {.size = sizeof options, .call = count_calls, .user = &calls};
     vram_monitor *monitor, *second;
     vram_watch *watch;
-    (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_of(&rig, NULL);
     vram_addr taken;
@@ -537,20 +418,6 @@ static void end_monitor(void *user, const vram_pressure_event *event) {
     atomic_fetch_add(&ending->calls, 1);
 }
 
-/* An end does not wait for the next look. */
-static void an_idle_monitor_ends_at_once(void **state) {
-    static const vram_monitor_options slow = {.size = sizeof slow, .interval_ns = 600 * SECOND};
-    vram_monitor *monitor;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_monitor_begin(rig.context, &slow, &monitor));
-    vr_os_sleep(5000000); /* it waits by now, as a rule */
-    uint64_t begun = vr_os_now();
-    assert_ok(vram_monitor_end(monitor));
-    assert_true(vr_os_now() - begun < 30 * SECOND);
-    rig_end_clean(&rig);
-}
-
 struct stuck {
     atomic_int calls, leave;
 };
@@ -565,13 +432,12 @@ static void stay_inside(void *user, const vram_pressure_event *event) {
 }
 
 /* A callback that does not return keeps the thread, but not for ever who ends the monitor. */
-static void a_stuck_monitor_is_given_up(void **state) {
+TEST(a_stuck_monitor_is_given_up) {
     struct stuck stuck = {.calls = 0};
     vram_watch_options options = {.size = sizeof options, .call = stay_inside, .user = &stuck};
     vram_monitor *monitor;
     vram_watch *watch;
     vram_addr taken;
-    (void)state;
     assert_ok(vram_option_set("wait_timeout", "20ms"));
     struct rig rig = rig_make("sim", "memory=1G");
     assert_ok(vram_device_alloc(rig.device, 960 * MIB, VRAM_MEMORY_DEVICE, &taken));
@@ -590,8 +456,7 @@ static void a_stuck_monitor_is_given_up(void **state) {
 }
 
 /* A callback of the monitor's own thread ends it, or everything. */
-static void a_monitor_may_be_ended_by_its_own_callback(void **state) {
-    (void)state;
+TEST(a_monitor_may_be_ended_by_its_own_callback) {
     for (int whole = 0; whole < 2; whole++) {
         struct ending ending = {.calls = 0};
         vram_watch_options options = {.size = sizeof options,
@@ -631,91 +496,12 @@ static int of_a_monitored_process(void *argument) {
 }
 
 /* Forks at any moment of the monitor's: the child has no such thread, and is told so. */
-static void a_forked_child_has_no_monitor(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, NULL);
-    cache_blocks(&rig, pool, 2 * KIB, 20, 0);
-    assert_ok(vram_monitor_begin(rig.context, &quick, &forked_monitor));
+TEST(a_forked_child_has_no_monitor, "sim:memory=1G") {
+    vram_pool *pool = pool_of(rig, NULL);
+    cache_blocks(rig, pool, 2 * KIB, 20, 0);
+    assert_ok(vram_monitor_begin(rig->context, &quick, &forked_monitor));
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(in_child(of_a_monitored_process, &rig), 0);
+        assert_int_equal(in_child(of_a_monitored_process, rig), 0);
     }
     assert_ok(vram_monitor_end(forked_monitor));
-    rig_end_clean(&rig);
-}
-
-/* -------------------------------------------------------------------- bad input */
-
-static void mistakes_are_refused(void **state) {
-    uint64_t bytes = 5;
-    vram_fragmentation found = {.size = sizeof found};
-    vram_health_info health = {.size = sizeof health};
-    vram_health_options options = {.size = sizeof options, .warn = NAN};
-    vram_monitor_options rare = {.size = sizeof rare, .interval_ns = UINT64_MAX};
-    vram_monitor *monitor = NULL;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *gone = pool_of(&rig, NULL), *pool = pool_of(&rig, NULL);
-    assert_ok(vram_pool_destroy(gone));
-    assert_int_equal(vram_pool_trim(NULL, NULL, &bytes), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_trim(gone, NULL, &bytes), VRAM_ERR_STALE);
-    assert_int_equal(vram_pool_trim(pool, TRIM(.flags = 1u << 5), &bytes), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_PINNED), &bytes),
-                     VRAM_ERR_INVALID); /* of a device or context */
-    assert_int_equal(vram_pool_trim(pool, &(vram_trim_options){.size = 3}, &bytes),
-                     VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_trim(NULL, TRIM(.flags = VRAM_TRIM_CACHES), &bytes),
-                     VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_trim(gone, TRIM(.flags = VRAM_TRIM_CACHES), &bytes), VRAM_ERR_STALE);
-    assert_int_equal(vram_pool_trim(NULL, TRIM(.flags = VRAM_TRIM_RARE), &bytes), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_trim(gone, TRIM(.flags = VRAM_TRIM_RARE), &bytes), VRAM_ERR_STALE);
-    assert_int_equal(vram_device_trim(NULL, NULL, &bytes), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_trim(rig.device, TRIM(.flags = 1u << 5), &bytes),
-                     VRAM_ERR_INVALID);
-    assert_int_equal(vram_context_trim(NULL, NULL, &bytes), VRAM_ERR_INVALID);
-    assert_int_equal(vram_context_trim(rig.context, TRIM(.flags = UINT32_MAX), &bytes),
-                     VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_fragmentation_get(NULL, &found), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_fragmentation_get(pool, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_health(NULL, NULL, &health), VRAM_ERR_INVALID);
-    assert_int_equal(vram_health(rig.device, NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_health(rig.device, &options, &health), VRAM_ERR_INVALID);
-    options = (vram_health_options){.size = sizeof options, .warn = 0.9, .emergency = 0.5};
-    assert_int_equal(vram_health(rig.device, &options, &health), VRAM_ERR_INVALID);
-    assert_int_equal(vram_monitor_begin(NULL, NULL, &monitor), VRAM_ERR_INVALID);
-    assert_int_equal(vram_monitor_begin(rig.context, NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_monitor_begin(rig.context, &rare, &monitor), VRAM_ERR_INVALID);
-    assert_int_equal(vram_monitor_end((vram_monitor *)pool), VRAM_ERR_INVALID);
-    assert_null(monitor);
-    assert_int_equal(bytes, 5);
-    rig_end_clean(&rig);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(shrink_says_how_much),
-        TEST(clear_keeps_the_memory),
-        TEST(a_cleared_pool_keeps_what_is_live),
-        TEST(pools_keep_so_much_together),
-        TEST(flags_go_together),
-        TEST(acceptance_25_cleanup_keeps_live_accounting),
-        TEST(cleanup_reaches_every_handle_of_a_device),
-        TEST(a_refusing_driver_is_told_of),
-        TEST(acceptance_26_one_off_sizes_go_and_hot_ones_stay),
-        TEST(only_maintenance_forgets_uses),
-        TEST(unneeded_memory_goes_back),
-        TEST(scattered_memory_is_a_number),
-        TEST(health_looks_warns_and_cleans_up),
-        TEST(health_beyond_a_limit),
-        TEST(health_of_what_is_unknown_or_lost),
-        TEST(a_monitor_looks_from_time_to_time),
-        TEST(an_idle_monitor_ends_at_once),
-        TEST(a_stuck_monitor_is_given_up),
-        TEST(a_monitor_may_be_ended_by_its_own_callback),
-        TEST(a_forked_child_has_no_monitor),
-        TEST(mistakes_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

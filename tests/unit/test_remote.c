@@ -52,8 +52,7 @@ static void there_and_back(struct pair *pair, uint32_t region_flags) {
     assert_int_equal(info_of(pair->there).handles, 0);
 }
 
-static void served_over_tcp(void **state) {
-    (void)state;
+TEST(served_over_tcp) {
     struct pair pair = pair_make("host", NULL, 0, "tcp", false);
     there_and_back(&pair, 0);
     there_and_back(&pair, VRAM_REMOTE_CHECKED);
@@ -64,8 +63,7 @@ static void served_over_tcp(void **state) {
     pair_end(&pair);
 }
 
-static void in_place_over_tcp(void **state) {
-    (void)state;
+TEST(in_place_over_tcp) {
     struct pair pair = pair_make("host", NULL, VRAM_REMOTE_IN_PLACE, "tcp", false);
     there_and_back(&pair, 0);
     vram_remote_info info = info_of(pair.here);
@@ -76,8 +74,7 @@ static void in_place_over_tcp(void **state) {
     pair_end(&pair);
 }
 
-static void shared_memory(void **state) {
-    (void)state;
+TEST(shared_memory) {
     struct pair pair = pair_make("host", NULL, 0, "tcp,sm", true);
     there_and_back(&pair, 0);
     vram_remote_info info = info_of(pair.here);
@@ -85,8 +82,7 @@ static void shared_memory(void **state) {
     pair_end(&pair);
 }
 
-static void staged_on_both_sides(void **state) {
-    (void)state;
+TEST(staged_on_both_sides) {
     struct pair pair = pair_make("sim", "memory=1G,real=on", VRAM_REMOTE_STAGED, "tcp", false);
     there_and_back(&pair, 0);
     vram_remote_info here = info_of(pair.here), there = info_of(pair.there);
@@ -94,14 +90,4 @@ static void staged_on_both_sides(void **state) {
     assert_int_equal(here.staged_bytes, here.served_bytes);
     assert_int_equal(there.staged_bytes, here.served_bytes);
     pair_end(&pair);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(served_over_tcp),
-        cmocka_unit_test(in_place_over_tcp),
-        cmocka_unit_test(shared_memory),
-        cmocka_unit_test(staged_on_both_sides),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,8 +11,7 @@
 
 /* ---------------------------------------------------------------- the program */
 
-static void null_and_nonsense(void **state) {
-    (void)state;
+TEST(null_and_nonsense) {
     struct pair pair = pair_make("host", NULL, 0, "tcp", false);
     vram_remote *remote;
     vram_remote_region *region;
@@ -99,8 +98,7 @@ static void null_and_nonsense(void **state) {
 /* ---------------------------------------------------- what travels is damaged */
 
 /* A change of any byte of an address or token is found. */
-static void damaged_bytes(void **state) {
-    (void)state;
+TEST(damaged_bytes) {
     struct vr_remote_key key = {5, {6, 7}}, found;
     uint8_t net[VR_SOCKET_BYTES] = {4, 127, 0, 0, 1}, bytes[256];
     struct vr_remote_address address = {.secret = {1, 2}, .net = net, .net_bytes = sizeof net};
@@ -153,8 +151,7 @@ static void damaged_bytes(void **state) {
 }
 
 /* Addresses whose checksum is right, and lists that end too early. */
-static void wrong_lengths(void **state) {
-    (void)state;
+TEST(wrong_lengths) {
     uint8_t bytes[VRAM_REMOTE_ADDRESS_MAX + 1] = {0};
     struct vr_remote_address address = {.secret = {1, 2}}, read;
     size_t length = vr_address_write(&address, bytes, sizeof bytes); /* no socket */
@@ -211,8 +208,7 @@ static void refusals_wait(struct pair *pair, uint64_t count) {
     assert_true(info_of(pair->there).refused >= count);
 }
 
-static void hostile_messages(void **state) {
-    (void)state;
+TEST(hostile_messages) {
     struct pair pair = pair_make("host", NULL, 0, "tcp", false);
     vram_addr block = block_of(&pair, pair.far_pool, 64 << 10);
     vram_addr mine = block_of(&pair, pair.pool, 64 << 10);
@@ -264,8 +260,7 @@ static void hostile_messages(void **state) {
 }
 
 /* Tokens and addresses that are well made, but of something else. */
-static void wrong_names(void **state) {
-    (void)state;
+TEST(wrong_names) {
     struct pair pair = pair_make("host", NULL, 0, "tcp", false);
     uint8_t bytes[VRAM_REMOTE_ADDRESS_MAX], changed[VRAM_REMOTE_ADDRESS_MAX];
     size_t length;
@@ -308,8 +303,7 @@ static void wrong_names(void **state) {
 }
 
 /* Somebody else connects to the port and speaks another language, or nothing. */
-static void strangers(void **state) {
-    (void)state;
+TEST(strangers) {
     struct pair pair = pair_make("host", NULL, 0, "tcp", false);
     uint8_t bytes[VRAM_REMOTE_ADDRESS_MAX];
     size_t length;
@@ -338,8 +332,7 @@ static void strangers(void **state) {
 }
 
 /* The other process has gone: before a connection, and in the middle of one. */
-static void owner_gone(void **state) {
-    (void)state;
+TEST(owner_gone) {
     struct pair pair = pair_make("host", NULL, 0, "tcp", false);
     uint8_t bytes[VRAM_REMOTE_ADDRESS_MAX];
     size_t length;
@@ -366,8 +359,7 @@ static void owner_gone(void **state) {
 }
 
 /* A mark that never comes: the handle fails by its deadline, and the connection goes on. */
-static void deadline_without_break(void **state) {
-    (void)state;
+TEST(deadline_without_break) {
     struct pair pair = pair_make("host", NULL, 0, "tcp", false);
     vram_remote_token token;
     vram_async async;
@@ -383,14 +375,4 @@ static void deadline_without_break(void **state) {
     assert_int_equal(info_of(pair.here).failures, 1);
     assert_ok(vram_remote_region_close(region));
     pair_end(&pair);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(null_and_nonsense), cmocka_unit_test(damaged_bytes),
-        cmocka_unit_test(wrong_lengths),     cmocka_unit_test(hostile_messages),
-        cmocka_unit_test(wrong_names),       cmocka_unit_test(strangers),
-        cmocka_unit_test(owner_gone),        cmocka_unit_test(deadline_without_break),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,8 +88,7 @@ static bool fails_at(uint64_t nth, bool for_ever, uint32_t remote_flags, uint32_
     return again ? fails_at(nth, for_ever, remote_flags, region_flags, timeout_ns * 4) : struck;
 }
 
-static void every_allocation_fails(void **state) {
-    (void)state;
+TEST(every_allocation_fails) {
     static const struct {
         uint32_t remote, region;
     } rows[] = {{0, 0}, {0, VRAM_REMOTE_CHECKED}, {VRAM_REMOTE_STAGED, 0}};
@@ -107,9 +106,4 @@ static void every_allocation_fails(void **state) {
             assert_true(nth > 10);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation_fails)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 /*
  * test_remote_storm.c: every call of vram/remote.h on objects that other threads close. A call
  * succeeds, or its status says that the object has gone or is going; nothing hangs, and nothing is
- * left. The race matrix (tests/race) does this for the calls of libvram itself.
+ * left. tests/calls does this for the calls of libvram itself.
  */
 #include "unit/remote_world.h"
 
@@ -105,8 +105,7 @@ static void end_one(struct storm *storm, int round) {
     }
 }
 
-static void storm(void **state) {
-    (void)state;
+TEST(storm) {
     for (int round = 0; round < ROUNDS; round++) {
         struct storm storm = {.pair = pair_make("host", NULL, 0, "tcp", false)};
         pthread_t threads[THREADS];
@@ -133,8 +132,7 @@ static void storm(void **state) {
 }
 
 /* The device closes under a remote with everything open. */
-static void device_closes(void **state) {
-    (void)state;
+TEST(device_closes) {
     struct pair pair = pair_make("host", NULL, 0, "tcp", false);
     vram_addr block = block_of(&pair, pair.far_pool, 4096);
     vram_remote_token token;
@@ -173,9 +171,8 @@ static void *opener(void *argument) {
 
 /* The device closes while a remote is being opened: at the first moments of the call, at its last
    ones and behind it. */
-static void device_closes_under_opening(void **state) {
+TEST(device_closes_under_opening) {
     uint64_t longest = 0;
-    (void)state;
     for (int round = -1; round < OPENINGS; round++) {
         struct rig rig = rig_make("host", NULL);
         struct opening opening = {.device = rig.device};
@@ -195,13 +192,4 @@ static void device_closes_under_opening(void **state) {
         vram_context_destroy(rig.context);
         assert_int_equal(vr_handle_live(0), 0);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(storm),
-        cmocka_unit_test(device_closes),
-        cmocka_unit_test(device_closes_under_opening),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

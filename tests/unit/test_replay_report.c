@@ -5,16 +5,11 @@
  */
 #include "byte_units.h"
 #include "replay/replay_report.h"
+#include "rig/rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* What the report prints, taken from standard output. */
 static void take_print(const struct replay_report *report, char *text, size_t bytes) {
@@ -42,8 +37,7 @@ static unsigned count_words(const char *row) {
     return words;
 }
 
-static void columns_never_touch(void **state) {
-    (void)state;
+TEST(columns_never_touch) {
     static const uint64_t counts[] = {0, 9999999, 123456789, UINT64_C(1) << 40};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         struct trace trace = {.peak_bytes = 1000 * MIB};
@@ -66,9 +60,4 @@ static void columns_never_touch(void **state) {
         /* name, #n, bar, size and unit, ratio, moved, share and %, calls, time and unit */
         assert_int_equal(count_words(row + 1), 12);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(columns_never_touch)};
-    return cmocka_run_group_tests_name("replay_report", tests, NULL, NULL);
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_report.c: what is said when memory has run out. One planted exhaustion for each cause, whose
- * text is compared with the file of that name in tests/golden/oom (OOM_UPDATE=1 writes them anew).
+ * text is compared with what tests/golden/oom.txt has under that name; OOM_UPDATE=FILE adds them to
+ * another such file instead.
  */
-#include "core/object/pool_object.h"
 #include "core/pool/pool_calls.h"
 #include "unit/json_check.h"
 #include "unit/ladder_world.h"
 #include "unit/report_text.h"
+#include "unit/test_time.h"
 
-#include "base/clock.h"
 #include "vram/buffer.h"
 #include "vram/foreign.h"
 
@@ -40,21 +40,27 @@ static void hide_numbers(char *text) {
     *to = '\0';
 }
 
-static void expect_file(const char *name, const char *text) {
-    char path[512], wanted[REPORT_TEXT_MAX] = "";
-    snprintf(path, sizeof path, "%s/%s.txt", OOM_TEXTS, name);
-    FILE *file = fopen(path, getenv("OOM_UPDATE") ? "w" : "r");
+static void expect_known(const char *name, const char *text) {
+    static char all[64 << 10], heading[64];
+    const char *update = getenv("OOM_UPDATE");
+    FILE *file = fopen(update ? update : OOM_TEXTS, update ? "a" : "r");
     assert_non_null(file);
-    if (getenv("OOM_UPDATE")) {
-        fputs(text, file);
+    snprintf(heading, sizeof heading, "== %s\n", name);
+    if (update) {
+        fprintf(file, "%s%s", heading, text);
     } else {
-        wanted[fread(wanted, 1, sizeof wanted - 1, file)] = '\0';
-        assert_string_equal(text, wanted);
+        all[fread(all, 1, sizeof all - 1, file)] = '\0';
+        char *known = strstr(all, heading);
+        assert_non_null(known);
+        known += strlen(heading);
+        char *next = strstr(known, "\n== ");
+        known[next ? (size_t)(next + 1 - known) : strlen(known)] = '\0';
+        assert_string_equal(text, known);
     }
     fclose(file);
 }
 
-/* For golden/oom_test.py, which holds it against the schema. */
+/* For golden/reports_test.py, which holds it against the schema. */
 static void give_document(const char *name, const char *document) {
     const char *folder = getenv("OOM_JSON");
     if (folder) {
@@ -151,7 +157,7 @@ static void expect_report(vram_pool *pool, vram_oom_cause cause) {
     snprintf(first, sizeof first, "out of memory (%s): ", vram_oom_cause_name(cause));
     assert_int_equal(strncmp(text, first, strlen(first)), 0);
     hide_numbers(written.text);
-    expect_file(vram_oom_cause_name(cause), text);
+    expect_known(vram_oom_cause_name(cause), text);
     const char *document = write_report(&report, VRAM_REPORT_JSON);
     assert_true(json_check(document, strlen(document)));
     give_document(vram_oom_cause_name(cause), document);
@@ -170,11 +176,9 @@ static vram_addr take_for(vram_pool *pool, uint64_t bytes, const char *tag) {
 
 /* -------------------------------------------------------------- a case for each cause */
 
-static void truly_full(void **state) {
-    (void)state;
+TEST(truly_full, "sim:" SIM) {
     vram_addr layers[10];
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_pool *pool = pool_on(rig->device, "model", 0);
     for (int i = 0; i < 10; i++) {
         layers[i] = take_for(pool, 4 * MIB, "weights/layer");
     }
@@ -182,7 +186,7 @@ static void truly_full(void **state) {
     (void)take(pool, 6 * MIB, NULL);
     vram_alloc_options options = {.size = sizeof options, .tag = "activations"};
     vram_addr addr = 0;
-    assert_int_equal(vram_alloc_with(pool, 10 * MIB - 100, rig.queue, &options, &addr),
+    assert_int_equal(vram_alloc_with(pool, 10 * MIB - 100, rig->queue, &options, &addr),
                      VRAM_ERR_DEVICE_MEMORY);
     expect_report(pool, VRAM_OOM_FULL);
     vram_oom_report report = report_of(pool);
@@ -196,17 +200,15 @@ static void truly_full(void **state) {
     assert_string_equal(report.holders[2].tag, "");
     assert_int_equal(report.process_bytes, report.reserved_bytes);
     assert_int_equal(report.others_bytes.value, 0);
-    assert_ptr_equal(report.queue, rig.queue);
+    assert_ptr_equal(report.queue, rig->queue);
     assert_non_null(strstr(report.advice, "free some of what \"weights/layer\" holds"));
     for (int i = 0; i < 3; i++) {
         assert_ok(vram_free(layers[i], NULL));
     }
-    (void)take(pool, 10 * MIB - 100, rig.queue);
-    rig_end_clean(&rig);
+    (void)take(pool, 10 * MIB - 100, rig->queue);
 }
 
-static void limit_reached(void **state) {
-    (void)state;
+TEST(limit_reached) {
     assert_ok(vram_option_set("device_limit", "32M"));
     struct rig rig = rig_make("sim", SIM);
     vram_pool *pool = pool_on(rig.device, "model", 0);
@@ -217,11 +219,9 @@ static void limit_reached(void **state) {
     rig_end_clean(&rig);
 }
 
-static void fragmented_without_vmm(void **state) {
-    (void)state;
+TEST(fragmented_without_vmm, "sim:" SIM ",vmm=off") {
     enum { COUNT = 30 };
-    struct rig rig = rig_make("sim", SIM ",vmm=off");
-    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_pool *pool = pool_on(rig->device, "model", 0);
     vram_addr addrs[COUNT];
     int count = 0;
     while (count < COUNT && vram_alloc(pool, 2 * MIB - 512, NULL, &addrs[count]) == VRAM_OK) {
@@ -231,24 +231,21 @@ static void fragmented_without_vmm(void **state) {
         assert_ok(vram_free(addrs[i], NULL));
     }
     vram_addr addr = 0;
-    vram_status status = vram_alloc(pool, 20 * MIB, rig.queue, &addr);
+    vram_status status = vram_alloc(pool, 20 * MIB, rig->queue, &addr);
     assert_true(vram_status_is_exhausted(status));
     expect_report(pool, VRAM_OOM_FRAGMENTED);
     assert_true(report_of(pool).unused_bytes >= 20 * MIB);
     assert_true(report_of(pool).largest_bytes < 20 * MIB);
-    (void)take(pool, report_of(pool).largest_bytes, rig.queue); /* as it advises */
-    rig_end_clean(&rig);
+    (void)take(pool, report_of(pool).largest_bytes, rig->queue); /* as it advises */
 }
 
 /* A limit refuses, because what is free is in pieces: the status names the one, the cause the
    other, and the text both. */
-static void pieces_below_a_limit(void **state) {
+TEST(pieces_below_a_limit, "sim:memory=256M,granule=2M") {
     enum { COUNT = 32 };
-    struct rig rig = rig_make("sim", "memory=256M,granule=2M");
-    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_pool *pool = pool_on(rig->device, "model", 0);
     vram_limits limits = {.size = sizeof limits, .hard_bytes = COUNT * MIB};
     vram_addr addrs[COUNT];
-    (void)state;
     assert_ok(vram_pool_limits_set(pool, &limits));
     for (int i = 0; i < COUNT; i++) {
         addrs[i] = take(pool, MIB, NULL);
@@ -263,68 +260,48 @@ static void pieces_below_a_limit(void **state) {
                            "of which 16.00 MiB are free in pieces of at most 1.00 MiB"));
     assert_int_equal(report_of(pool).cause, VRAM_OOM_FRAGMENTED);
     assert_int_equal(report_of(pool).status, VRAM_ERR_LIMIT);
-    rig_end_clean(&rig);
 }
 
 /* The driver has no more addresses: told apart from memory, with the knob. */
-static void no_addresses_left(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
+TEST(no_addresses_left, "sim:" SIM) {
     assert_ok(vram_option_set("range_bytes", "8M"));
-    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_pool *pool = pool_on(rig->device, "model", 0);
     assert_ok(vram_option_set("range_bytes", NULL));
     (void)take_for(pool, 6 * MIB, "weights");
-    fault(&rig, VRAM_SIM_RESERVE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
-    refused(pool, 12 * MIB, rig.queue, VRAM_ERR_FRAGMENTED);
+    fault(rig, VRAM_SIM_RESERVE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    refused(pool, 12 * MIB, rig->queue, VRAM_ERR_FRAGMENTED);
     expect_report(pool, VRAM_OOM_ADDRESSES);
     vram_oom_report report = report_of(pool);
     assert_int_equal(report.address_bytes, 8 * MIB);
     assert_int_equal(report.longest_bytes, 2 * MIB);
     assert_non_null(strstr(report.advice, "VRAM_RANGE_BYTES"));
-    assert_ok(vram_sim_fault_set(rig.context, NULL));
-    (void)take(pool, 12 * MIB, rig.queue);
-    rig_end_clean(&rig);
+    assert_ok(vram_sim_fault_set(rig->context, NULL));
+    (void)take(pool, 12 * MIB, rig->queue);
 }
 
-/* A clock on which every wait is over at the second look. */
-static uint64_t hurry(void *user) {
-    return *(uint64_t *)user += 60 * SECOND;
-}
-
-static void no_sleep(void *user, uint64_t ns) {
-    (void)user, (void)ns;
-}
-
-static void pending_on_another_queue(void **state) {
-    (void)state;
-    uint64_t time = 0;
-    struct vr_clock_source clock = {.now = hurry, .sleep = no_sleep, .user = &time};
-    struct rig rig = rig_make("sim", SIM ",lag=10000");
-    vram_pool *pool = pool_on(rig.device, "model", 0);
-    vram_addr addr = take(pool, 40 * MIB, rig.queue);
-    assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, 4 * KIB)); /* which takes its time */
-    assert_ok(vram_free(addr, rig.queue));
-    vr_clock_set(&clock);
+TEST(pending_on_another_queue, "sim:" SIM ",lag=10000") {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
+    vram_addr addr = take(pool, 40 * MIB, rig->queue);
+    assert_ok(vram_queue_fill(rig->queue, addr, 7, 1, 4 * KIB)); /* which takes its time */
+    assert_ok(vram_free(addr, rig->queue));
+    test_time_begin(0, UINT64_C(60000000000)); /* every wait is over at the second look */
     refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
-    vr_clock_set(NULL);
+    test_time_end();
     expect_report(pool, VRAM_OOM_PENDING);
     vram_oom_report report = report_of(pool);
     assert_int_equal(report.queue_count, 1);
-    assert_ptr_equal(report.queues[0].queue, rig.queue);
+    assert_ptr_equal(report.queues[0].queue, rig->queue);
     assert_int_equal(report.queues[0].bytes, report.pending_bytes);
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT)); /* as it advises */
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT)); /* as it advises */
     (void)take(pool, 40 * MIB, NULL);
-    rig_end_clean(&rig);
 }
 
 /* Memory between live blocks of another pool cannot be given back. */
-static void stranded_in_another_pool(void **state) {
-    (void)state;
+TEST(stranded_in_another_pool, "sim:" SIM) {
     enum { COUNT = 320, EACH = 20 }; /* of 100 KiB: one in EACH stays */
-    struct rig rig = rig_make("sim", SIM);
-    vram_device *second; /* another handle on the same memory */
-    assert_ok(vram_device_open(rig.context, 0, &second));
-    vram_pool *pool = pool_on(rig.device, "model", 0), *cache = pool_on(second, "cache", 0);
+    vram_device *second;             /* another handle on the same memory */
+    assert_ok(vram_device_open(rig->context, 0, &second));
+    vram_pool *pool = pool_on(rig->device, "model", 0), *cache = pool_on(second, "cache", 0);
     vram_addr addrs[COUNT];
     (void)take_for(pool, 20 * MIB, "weights");
     for (int i = 0; i < COUNT; i++) {
@@ -335,7 +312,7 @@ static void stranded_in_another_pool(void **state) {
             assert_ok(vram_free(addrs[i], NULL));
         }
     }
-    refused(pool, 24 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    refused(pool, 24 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     expect_report(pool, VRAM_OOM_STRANDED);
     vram_oom_report report = report_of(pool);
     assert_int_equal(report.pool_count, 1);
@@ -343,48 +320,36 @@ static void stranded_in_another_pool(void **state) {
     assert_ptr_equal(report.pools[0].pool, cache);
     assert_int_equal(report.pools[0].free_bytes, report.stranded_bytes);
     vram_device_close(second);
-    rig_end_clean(&rig);
 }
 
-static void held_by_another_process(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM ",others=44M");
-    vram_pool *pool = pool_on(rig.device, "model", 0);
+TEST(held_by_another_process, "sim:" SIM ",others=44M") {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
     (void)take_for(pool, 8 * MIB, "weights");
-    refused(pool, 20 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    refused(pool, 20 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     expect_report(pool, VRAM_OOM_OTHERS);
     assert_int_equal(report_of(pool).others_bytes.value, 44 * MIB);
-    assert_ok(vram_sim_others_set(rig.context, 0, 0));
-    (void)take(pool, 20 * MIB, rig.queue);
-    rig_end_clean(&rig);
+    assert_ok(vram_sim_others_set(rig->context, 0, 0));
+    (void)take(pool, 20 * MIB, rig->queue);
 }
 
-static void larger_than_the_device(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0);
-    refused(pool, 80 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+TEST(larger_than_the_device, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
+    refused(pool, 80 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     expect_report(pool, VRAM_OOM_TOO_LARGE);
     assert_int_equal(report_of(pool).step_count, 1); /* only `fallback` could help */
-    (void)take(pool, 60 * MIB, rig.queue);           /* less, as it advises */
-    rig_end_clean(&rig);
+    (void)take(pool, 60 * MIB, rig->queue);          /* less, as it advises */
 }
 
-static void refused_by_the_driver(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0);
-    fault(&rig, VRAM_SIM_CREATE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
-    refused(pool, 8 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+TEST(refused_by_the_driver, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
+    fault(rig, VRAM_SIM_CREATE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    refused(pool, 8 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     expect_report(pool, VRAM_OOM_REFUSED);
-    assert_ok(vram_sim_fault_set(rig.context, NULL));
-    rig_end_clean(&rig);
+    assert_ok(vram_sim_fault_set(rig->context, NULL));
 }
 
-static void no_host_memory_left(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0);
+TEST(no_host_memory_left, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
     (void)take_for(pool, 20 * MIB, "weights");
     vr_mem_fail_at(1, true);
     vram_addr addr = 0;
@@ -392,20 +357,17 @@ static void no_host_memory_left(void **state) {
     vr_mem_fail_at(0, false);
     assert_int_equal(status, VRAM_ERR_HOST_MEMORY);
     expect_report(pool, VRAM_OOM_HOST);
-    rig_end_clean(&rig);
 }
 
 /* A tag of the tenant's runs into the tenant's quota; the device has plenty. */
-static void quota_reached(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0);
-    assert_ok(vram_tag_quota_set(rig.device, "tenant", 0, 32 * MIB));
+TEST(quota_reached, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
+    assert_ok(vram_tag_quota_set(rig->device, "tenant", 0, 32 * MIB));
     (void)take_for(pool, 20 * MIB, "tenant/weights");
     (void)take_for(pool, 8 * MIB, "tenant/kv");
     vram_alloc_options options = {.size = sizeof options, .tag = "tenant/kv"};
     vram_addr addr = 0;
-    assert_int_equal(vram_alloc_with(pool, 6 * MIB, rig.queue, &options, &addr), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_alloc_with(pool, 6 * MIB, rig->queue, &options, &addr), VRAM_ERR_LIMIT);
     assert_non_null(strstr(vram_error_get()->text, "the quota of tag \"tenant\""));
     expect_report(pool, VRAM_OOM_QUOTA);
     vram_oom_report report = report_of(pool);
@@ -415,23 +377,20 @@ static void quota_reached(void **state) {
     assert_int_equal(report.quota_used_bytes, 28 * MIB);
     assert_int_equal(report.step_count, 0);
     options.flags = VRAM_ALLOC_CACHED_ONLY;
-    assert_int_equal(vram_alloc_with(pool, 6 * MIB, rig.queue, &options, &addr), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_alloc_with(pool, 6 * MIB, rig->queue, &options, &addr), VRAM_ERR_LIMIT);
     assert_int_equal(report_of(pool).number, report.number); /* for cached memory alone: none */
     options.flags = 0;
-    assert_ok(vram_tag_quota_set(rig.device, "tenant", 0, 34 * MIB)); /* as it advises */
-    assert_ok(vram_alloc_with(pool, 6 * MIB, rig.queue, &options, &addr));
-    rig_end_clean(&rig);
+    assert_ok(vram_tag_quota_set(rig->device, "tenant", 0, 34 * MIB)); /* as it advises */
+    assert_ok(vram_alloc_with(pool, 6 * MIB, rig->queue, &options, &addr));
 }
 
 /* Freed memory that is pinned waits for no queue. */
-static void pinned_is_not_pending(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0);
-    vram_addr addr = take(pool, 40 * MIB, rig.queue);
+TEST(pinned_is_not_pending, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
+    vram_addr addr = take(pool, 40 * MIB, rig->queue);
     assert_ok(vram_pin(addr));
-    assert_ok(vram_free(addr, rig.queue));
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_free(addr, rig->queue));
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
     refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     expect_report(pool, VRAM_OOM_PINNED);
     vram_oom_report report = report_of(pool);
@@ -440,14 +399,11 @@ static void pinned_is_not_pending(void **state) {
     assert_int_equal(report.pinned_bytes, 40 * MIB);
     assert_ok(vram_unpin(addr)); /* as it advises */
     (void)take(pool, 40 * MIB, NULL);
-    rig_end_clean(&rig);
 }
 
 /* What was freed in its sleep is no memory at all. */
-static void asleep_is_not_pending(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0);
+TEST(asleep_is_not_pending, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
     vram_sleep_options options = {.size = sizeof options, .tag = "cache"};
     vram_addr addr = take_for(pool, 40 * MIB, "cache");
     assert_ok(vram_pool_sleep(pool, &options));
@@ -458,12 +414,10 @@ static void asleep_is_not_pending(void **state) {
     assert_int_equal(report.cause, VRAM_OOM_FULL);
     assert_int_equal(report.pending_bytes, 0);
     assert_int_equal(report.pinned_bytes, 0);
-    rig_end_clean(&rig);
 }
 
 /* The advice is to change what is in force. */
-static void quota_of_the_environment(void **state) {
-    (void)state;
+TEST(quota_of_the_environment) {
     assert_ok(vram_option_set("quotas", "tenant=16M"));
     struct rig rig = rig_make("sim", SIM);
     vram_pool *pool = pool_on(rig.device, "model", 0);
@@ -478,10 +432,8 @@ static void quota_of_the_environment(void **state) {
 }
 
 /* Every option and call that advice names is there. */
-static void advice_names_what_there_is(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0);
+TEST(advice_names_what_there_is, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
     vram_limits limits = {.size = sizeof limits, .fraction = 1, .min_free_bytes = 40 * MIB};
     vram_addr addr = 0;
     assert_int_equal(vram_pool_limits_set(pool, &limits), VRAM_OK);
@@ -490,7 +442,6 @@ static void advice_names_what_there_is(void **state) {
     assert_int_equal(report.cause, VRAM_OOM_LIMIT);
     assert_string_equal(report.limit_name, "min_free_bytes of the pool");
     assert_non_null(strstr(report.advice, "vram_pool_limits_set"));
-    rig_end_clean(&rig);
 }
 
 static const vram_oom_holder *holder_of(const vram_oom_report *report, const char *tag) {
@@ -512,12 +463,10 @@ static void expect_holder(const vram_oom_report *report, const char *tag, uint64
 
 /* A tag counts all below it, in every pool of the device and through every handle; what has nothing
    of its own beside one below it is left out. */
-static void holders_nest(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
+TEST(holders_nest, "sim:" SIM) {
     vram_device *second;
-    assert_ok(vram_device_open(rig.context, 0, &second));
-    vram_pool *pool = pool_on(rig.device, "model", 0), *other = pool_on(second, "other", 0);
+    assert_ok(vram_device_open(rig->context, 0, &second));
+    vram_pool *pool = pool_on(rig->device, "model", 0), *other = pool_on(second, "other", 0);
     (void)take_for(pool, 8 * MIB, "a/x/1");
     (void)take_for(other, 6 * MIB, "a/x/2");
     (void)take_for(other, 4 * MIB, "a/y");
@@ -543,39 +492,33 @@ static void holders_nest(void **state) {
         assert_true(report.holders[i - 1].bytes >= report.holders[i].bytes);
     }
     vram_device_close(second);
-    rig_end_clean(&rig);
 }
 
 /* Memory that others allocated and that counts has holders, too. */
-static void holders_of_foreign_memory(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0);
+TEST(holders_of_foreign_memory, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
     vram_foreign_options foreign = {
         .size = sizeof foreign, .flags = VRAM_FOREIGN_COUNTS, .tag = "cublas"};
     uint64_t id;
     (void)take_for(pool, 6 * MIB, "weights");
     (void)take(pool, 4 * MIB, NULL);
-    assert_ok(vram_foreign_track(rig.device, 8 * MIB, &foreign, &id));
+    assert_ok(vram_foreign_track(rig->device, 8 * MIB, &foreign, &id));
     foreign.tag = NULL;
-    assert_ok(vram_foreign_track(rig.device, 3 * MIB, &foreign, &id));
+    assert_ok(vram_foreign_track(rig->device, 3 * MIB, &foreign, &id));
     foreign.flags = 0;
-    assert_ok(vram_foreign_track(rig.device, 5 * MIB, &foreign, &id)); /* a record alone */
+    assert_ok(vram_foreign_track(rig->device, 5 * MIB, &foreign, &id)); /* a record alone */
     refused(pool, 60 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     vram_oom_report report = report_of(pool);
     assert_int_equal(report.holder_count, 3);
     expect_holder(&report, "cublas", 8 * MIB, 1);
     expect_holder(&report, "", 7 * MIB, 2);
     expect_holder(&report, "weights", 6 * MIB, 1);
-    rig_end_clean(&rig);
 }
 
 /* More blocks than a report would ever look at one by one. */
-static void holders_count_every_block(void **state) {
-    (void)state;
+TEST(holders_count_every_block, "sim:memory=256M,granule=2M") {
     enum { COUNT = 70000 };
-    struct rig rig = rig_make("sim", "memory=256M,granule=2M");
-    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_pool *pool = pool_on(rig->device, "model", 0);
     for (int i = 0; i < COUNT; i++) {
         (void)take_for(pool, 512, i % 2 ? "odd" : "even");
     }
@@ -583,50 +526,41 @@ static void holders_count_every_block(void **state) {
     vram_oom_report report = report_of(pool);
     expect_holder(&report, "odd", COUNT / 2 * 512, COUNT / 2);
     expect_holder(&report, "even", COUNT / 2 * 512, COUNT / 2);
-    rig_end_clean(&rig);
 }
 
 /* What the driver says of other processes is asked now and then, and counts more than what is left
    over. */
-static void other_processes_are_told_apart(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM ",others=44M");
-    vram_pool *pool = pool_on(rig.device, "model", 0);
+TEST(other_processes_are_told_apart, "sim:" SIM ",others=44M") {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
     refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     vram_oom_report report = report_of(pool);
     assert_int_equal(report.cause, VRAM_OOM_OTHERS);
     assert_true(report.processes_bytes.known);
     assert_int_equal(report.processes_bytes.value, 44 * MIB);
-    assert_ok(vram_sim_others_set(rig.context, 0, 30 * MIB));
+    assert_ok(vram_sim_others_set(rig->context, 0, 30 * MIB));
     refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     assert_int_equal(report_of(pool).others_bytes.value, 30 * MIB);
     assert_int_equal(report_of(pool).processes_bytes.value, 44 * MIB); /* of a moment ago */
-    assert_ok(vram_sim_clock_advance(rig.context, 2 * SECOND));
+    assert_ok(vram_sim_clock_advance(rig->context, 2 * SECOND));
     refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     assert_int_equal(report_of(pool).processes_bytes.value, 30 * MIB);
-    rig_end_clean(&rig);
 }
 
 /* The driver's figure may be old, or of a larger device: `vram run --limit` does not change it. */
-static void other_processes_hold_no_more_than_is_left(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM ",others=44M");
-    vram_pool *pool = pool_on(rig.device, "model", 0);
+TEST(other_processes_hold_no_more_than_is_left, "sim:" SIM ",others=44M") {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
     refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
-    assert_ok(vram_sim_others_set(rig.context, 0, 0));
+    assert_ok(vram_sim_others_set(rig->context, 0, 0));
     (void)take(pool, 40 * MIB, NULL);
     refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     vram_oom_report report = report_of(pool);
     assert_int_equal(report.processes_bytes.value, 44 * MIB); /* of a moment ago */
     assert_int_equal(report.cause, VRAM_OOM_FULL);
-    rig_end_clean(&rig);
 }
 
 /* A limit is the cause only if the request would fit without it. */
-static void a_limit_that_is_too_small_to_matter(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0);
+TEST(a_limit_that_is_too_small_to_matter, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
     vram_limits limits = {.size = sizeof limits, .fraction = 1.0, .min_free_bytes = 1};
     assert_ok(vram_pool_limits_set(pool, &limits));
     (void)take(pool, 40 * MIB, NULL);
@@ -636,31 +570,25 @@ static void a_limit_that_is_too_small_to_matter(void **state) {
     assert_ok(vram_pool_limits_set(pool, &limits));
     refused(pool, 20 * MIB, NULL, VRAM_ERR_LIMIT);
     assert_int_equal(report_of(pool).cause, VRAM_OOM_LIMIT);
-    rig_end_clean(&rig);
 }
 
-static void nobody_knows_of_other_processes(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM ",others=44M,info=off");
-    vram_pool *pool = pool_on(rig.device, "model", 0);
+TEST(nobody_knows_of_other_processes, "sim:" SIM ",others=44M,info=off") {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
     refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     assert_false(report_of(pool).processes_bytes.known);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------------------ getting reports */
 
-static void there_may_be_none(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0);
+TEST(there_may_be_none, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
     vram_oom_report report = {.size = sizeof report};
     vram_alloc_options cached = {.size = sizeof cached, .flags = VRAM_ALLOC_CACHED_ONLY};
     vram_addr addr;
     assert_int_equal(vram_oom_report_get(pool, &report), VRAM_ERR_INVALID);
     assert_int_equal(vram_alloc_with(pool, MIB, NULL, &cached, &addr), VRAM_ERR_LIMIT);
     assert_int_equal(vram_oom_report_get(pool, &report), VRAM_ERR_INVALID);
-    refused(pool, 80 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    refused(pool, 80 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     assert_int_equal(vram_oom_report_get(pool, NULL), VRAM_ERR_INVALID);
     report.size = 8;
     assert_int_equal(vram_oom_report_get(pool, &report), VRAM_ERR_INVALID);
@@ -689,16 +617,13 @@ static void there_may_be_none(void **state) {
         VRAM_ERR_INVALID);
     assert_int_equal(written.bytes, 0);
     assert_string_equal(vram_oom_cause_name((vram_oom_cause)99), "unknown");
-    rig_end_clean(&rig);
 }
 
 /* A callback that refuses, at every byte in turn, is not called again. */
-static void refusals_end_it(void **state) {
+TEST(refusals_end_it, "sim:" SIM) {
     static struct report_text part;
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0);
-    refused(pool, 80 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    vram_pool *pool = pool_on(rig->device, "model", 0);
+    refused(pool, 80 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     vram_oom_report report = report_of(pool);
     for (int format = VRAM_REPORT_TEXT; format <= VRAM_REPORT_JSON; format++) {
         write_report(&report, (vram_report_format)format);
@@ -712,7 +637,6 @@ static void refusals_end_it(void **state) {
             assert_memory_equal(part.text, written.text, part.bytes);
         }
     }
-    rig_end_clean(&rig);
 }
 
 static void fill_text(char *text, size_t bytes) {
@@ -721,8 +645,7 @@ static void fill_text(char *text, size_t bytes) {
 }
 
 /* The most that a report can say is written whole. */
-static void any_text_fits(void **state) {
-    (void)state;
+TEST(any_text_fits) {
     static vram_oom_report report;
     const uint64_t most = UINT64_C(1023) << 50;
     memset(&report, 0, sizeof report);
@@ -834,8 +757,7 @@ static void make_odd(struct rig *rig, vram_pool *pool, enum odd_memory what) {
     climb_by(pool, "none", 0);
 }
 
-static void the_parts_are_the_whole(void **state) {
-    (void)state;
+TEST(the_parts_are_the_whole) {
     for (int what = 0; what < ODD_MEMORY; what++) {
         struct rig rig = rig_make("sim", SIM ",lag=10000");
         vram_pool *pool = pool_on(rig.device, "model", what == QUARANTINE ? VRAM_POOL_POISON : 0);
@@ -855,18 +777,16 @@ static void the_parts_are_the_whole(void **state) {
 }
 
 /* Names come from programs, and may be anything. */
-static void names_are_made_clean(void **state) {
-    (void)state;
+TEST(names_are_made_clean, "sim:" SIM) {
     char tag[256];
     memset(tag, 'T', sizeof tag - 1);
     tag[sizeof tag - 1] = '\0';
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "line\nbreak\x1b[31m", 0);
+    vram_pool *pool = pool_on(rig->device, "line\nbreak\x1b[31m", 0);
     for (int i = 0; i < 20; i++) {
         static const char *const tags[] = {"", "a", "b", "c", "d", "e", "f", "g", "h", "\"\\\xff"};
         (void)take_for(pool, MIB, i < 10 ? tags[i] : tag);
     }
-    refused(pool, 63 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    refused(pool, 63 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     vram_oom_report report = report_of(pool);
     assert_int_equal(report.holder_count, VRAM_OOM_LIST_MAX);
     assert_int_equal(report.holders[0].blocks, 10);
@@ -874,7 +794,6 @@ static void names_are_made_clean(void **state) {
     for (const char *at = write_report(&report, VRAM_REPORT_TEXT); *at; at++) {
         assert_true(*at == '\n' || (unsigned char)*at >= 0x20);
     }
-    rig_end_clean(&rig);
 }
 
 static void *run_out(void *user) {
@@ -885,10 +804,8 @@ static void *run_out(void *user) {
 }
 
 /* Each thread has its own, and more threads than places do no harm. */
-static void threads_have_their_own(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0), *other = pool_on(rig.device, "other", 0);
+TEST(threads_have_their_own, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "model", 0), *other = pool_on(rig->device, "other", 0);
     refused(pool, 80 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     uint64_t number = report_of(NULL).number;
     for (int i = 0; i < 40; i++) {
@@ -907,35 +824,30 @@ static void threads_have_their_own(void **state) {
     assert_int_equal(report_of(other).number, number + 40);
     refused(pool, 80 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     assert_int_equal(report_of(NULL).number, number + 41);
-    rig_end_clean(&rig);
 }
 
 /* No allocation of the library's is needed to write one, and no driver's answer. */
-static void nothing_is_needed_for_a_report(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0);
-    (void)take(pool, 60 * MIB, rig.queue);
-    refused(pool, 20 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+TEST(nothing_is_needed_for_a_report, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "model", 0);
+    (void)take(pool, 60 * MIB, rig->queue);
+    refused(pool, 20 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     uint64_t number = report_of(pool).number, taken = stats_of(pool).refusals;
     vr_mem_fail_at(1, true);
     vram_addr addr = 0;
-    vram_status status = vram_alloc(pool, 20 * MIB, rig.queue, &addr);
+    vram_status status = vram_alloc(pool, 20 * MIB, rig->queue, &addr);
     vr_mem_fail_at(0, false);
     assert_true(vram_status_is_exhausted(status));
     assert_true(report_of(pool).number > number);
-    fault(&rig, VRAM_SIM_MEMORY_INFO, 1, true, 99);
-    refused(pool, 20 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    fault(rig, VRAM_SIM_MEMORY_INFO, 1, true, 99);
+    refused(pool, 20 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
     assert_false(report_of(pool).free_bytes.known);
     assert_false(report_of(pool).others_bytes.known);
-    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    assert_ok(vram_sim_fault_set(rig->context, NULL));
     assert_int_equal(stats_of(pool).refusals, taken + 2);
-    rig_end_clean(&rig);
 }
 
 /* So many processes are known by their ids; what lies behind their table is not theirs. */
-static void readers_stay_in_their_table(void **state) {
-    (void)state;
+TEST(readers_stay_in_their_table) {
     struct rig rig = rig_make("sim", SIM);
     vram_pool *handle = pool_on(rig.device, "main", 0);
     struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, handle);
@@ -952,42 +864,4 @@ static void readers_stay_in_their_table(void **state) {
     }
     vr_leave(pool);
     rig_end_clean(&rig);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-        TEST(truly_full),
-        TEST(limit_reached),
-        TEST(fragmented_without_vmm),
-        TEST(no_addresses_left),
-        TEST(pending_on_another_queue),
-        TEST(stranded_in_another_pool),
-        TEST(held_by_another_process),
-        TEST(larger_than_the_device),
-        TEST(refused_by_the_driver),
-        TEST(no_host_memory_left),
-        TEST(quota_reached),
-        TEST(readers_stay_in_their_table),
-        TEST(pinned_is_not_pending),
-        TEST(asleep_is_not_pending),
-        TEST(quota_of_the_environment),
-        TEST(advice_names_what_there_is),
-        TEST(holders_nest),
-        TEST(holders_of_foreign_memory),
-        TEST(holders_count_every_block),
-        TEST(other_processes_are_told_apart),
-        TEST(other_processes_hold_no_more_than_is_left),
-        TEST(a_limit_that_is_too_small_to_matter),
-        TEST(nobody_knows_of_other_processes),
-        TEST(there_may_be_none),
-        TEST(refusals_end_it),
-        TEST(pieces_below_a_limit),
-        TEST(any_text_fits),
-        TEST(the_parts_are_the_whole),
-        TEST(names_are_made_clean),
-        TEST(threads_have_their_own),
-        TEST(nothing_is_needed_for_a_report),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

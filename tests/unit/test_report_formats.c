@@ -22,8 +22,7 @@ int __wrap_isatty(int file) {
 
 /* ------------------------------------------------------------------- small things */
 
-static void texts_become_utf8(void **state) {
-    (void)state;
+TEST_IN(NULL, NULL, texts_become_utf8) {
     static const struct {
         const char *text, *copy;
     } cases[] = {
@@ -53,8 +52,7 @@ static void texts_become_utf8(void **state) {
     assert_int_equal(utf8_copy("ab\xe2\x82\xac", little, 4), 2); /* no half of a character */
 }
 
-static void numbers_of_pickles(void **state) {
-    (void)state;
+TEST_IN(NULL, NULL, numbers_of_pickles) {
     static const struct {
         uint64_t number;
         size_t bytes;
@@ -82,8 +80,7 @@ static void numbers_of_pickles(void **state) {
 }
 
 /* What does not fit is left out whole. */
-static void messages_are_bounded(void **state) {
-    (void)state;
+TEST_IN(NULL, NULL, messages_are_bounded) {
     static struct proto proto, inner;
     static char far[600];
     memset(far, 'x', sizeof far - 1);
@@ -134,8 +131,7 @@ static struct recorded recorded_of(enum recorded_kind kind, uint64_t id, uint64_
                              .pool_name = ""};
 }
 
-static void blocks_come_and_go(void **state) {
-    (void)state;
+TEST_IN(NULL, NULL, blocks_come_and_go) {
     struct flow_writer writer = {
         .alloc = flow_alloc, .free = flow_free, .other = flow_other, .user = NULL};
     struct block_flow flow;
@@ -194,16 +190,16 @@ static struct report_input input = {.format = FORMAT_CSV}; /* no frames */
 static struct report_writer writer;
 static struct history history;
 
-static int format_begin(void **state) {
-    (void)trace_world_begin(state);
+static int format_begin(void) {
+    (void)trace_world_begin();
     snprintf(path, sizeof path, "/tmp/vram_formats_%ld", (long)getpid());
     return !history_begin(&history, "trace");
 }
 
-static int format_end(void **state) {
+static int format_end(void) {
     history_free(&history);
     (void)unlink(path);
-    return trace_world_end(state);
+    return trace_world_end();
 }
 
 static bool open_format(const char *name, const char *to) {
@@ -247,8 +243,7 @@ static unsigned occurrences(const char *text) {
 }
 
 /* More blocks at once than there are tracks, and more pools and tags than counters. */
-static void perfetto_has_bounds(void **state) {
-    (void)state;
+TEST(perfetto_has_bounds) {
     static char names[140][24];
     assert_true(open_format("perfetto", path));
     for (unsigned i = 0; i < 140; i++) {
@@ -295,8 +290,7 @@ static void perfetto_has_bounds(void **state) {
     assert_int_equal(occurrences("live, pool (no name)"), 1);
 }
 
-static void memory_viz_has_bounds(void **state) {
-    (void)state;
+TEST(memory_viz_has_bounds) {
     static const int actions[] = {SNAPSHOT_SEGMENT_ALLOC, SNAPSHOT_SEGMENT_FREE,
                                   SNAPSHOT_SEGMENT_MAP, SNAPSHOT_SEGMENT_UNMAP, 99};
     assert_true(open_format("memory_viz", path));
@@ -330,8 +324,7 @@ static void memory_viz_has_bounds(void **state) {
     assert_true(written_bytes > 10000 && written[written_bytes - 1] == '.');
 }
 
-static void files_that_cannot_be_written(void **state) {
-    (void)state;
+TEST(files_that_cannot_be_written) {
     struct stat about;
     static const char *const names[] = {"text", "json", "csv", "folded", "perfetto", "memory_viz"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -389,8 +382,7 @@ static void history_event(enum recorded_kind kind, uint64_t time_ns, uint64_t id
     assert_true(history_add(&history, &event));
 }
 
-static void reports_of_odd_histories(void **state) {
-    (void)state;
+TEST(reports_of_odd_histories) {
     struct report_view view = {.history = &history, .input = &input, .terminal = &plain, .top = 3};
     view.against = &nothing;
     history_event(RECORDED_TRANSFER, 5, 0, 100, 0, 0); /* of no direction that is known */
@@ -429,8 +421,7 @@ static void reports_of_odd_histories(void **state) {
     assert_int_equal(occurrences("\"from_bytes\": 0,"), 1);
 }
 
-static void an_empty_history(void **state) {
-    (void)state;
+TEST(an_empty_history) {
     struct report_view view = {.history = &history, .input = &input, .terminal = &plain, .top = 3};
     view.against = &nothing;
     history_event(RECORDED_POOL_BEGIN, 1, 0, 0, 0, 1);
@@ -444,8 +435,7 @@ static void an_empty_history(void **state) {
     printed_lacks("Over time");
 }
 
-static void resizes_may_be_lies(void **state) {
-    (void)state;
+TEST(resizes_may_be_lies) {
     history_event(RECORDED_ALLOC, 1, 1, 100, 1, 1);
     struct recorded event = recorded_of(RECORDED_RESIZE, 1, UINT64_MAX);
     assert_false(history_add(&history, &event));
@@ -497,8 +487,7 @@ static void frame_describe(uint64_t frame, char *text, size_t bytes) {
     snprintf(text, bytes, "%s", traced[frame / 10].frames[frame % 10]);
 }
 
-static void frames_are_folded(void **state) {
-    (void)state;
+TEST(frames_are_folded) {
     static const struct vr_trace_stacks stacks = {frames_of, frame_describe};
     static const char *const formats[] = {"folded", "memory_viz", "perfetto", "text"};
     struct vr_trace_writer *trace;
@@ -553,8 +542,7 @@ static void frames_are_folded(void **state) {
 }
 
 /* A page of several traces ends with the first that cannot be read. */
-static void pages_of_several_traces(void **state) {
-    (void)state;
+TEST(pages_of_several_traces) {
     char bad[80];
     struct vr_trace_writer *trace;
     assert_ok(vr_trace_writer_open(trace_path, 0, NULL, &trace));
@@ -582,8 +570,7 @@ static void pages_of_several_traces(void **state) {
 
 /* ------------------------------------------------------------------------- against */
 
-static void rules_are_read(void **state) {
-    (void)state;
+TEST(rules_are_read) {
     static const struct {
         const char *rule;
         bool good;
@@ -610,8 +597,7 @@ static void rules_are_read(void **state) {
     assert_int_equal(against_judge(&against), 1);
 }
 
-static void changes_are_shown(void **state) {
-    (void)state;
+TEST(changes_are_shown) {
     static struct history before;
     struct report_input no_input = {.format = FORMAT_CSV};
     struct against against = {
@@ -642,8 +628,7 @@ static void changes_are_shown(void **state) {
 }
 
 /* More sites than are listed, the same change at some of them. */
-static void changes_are_bounded(void **state) {
-    (void)state;
+TEST(changes_are_bounded) {
     static struct history before;
     static char names[50][16];
     struct report_input no_input = {.format = FORMAT_CSV};
@@ -678,24 +663,4 @@ static void changes_are_bounded(void **state) {
     history_free(&before);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, format_begin, format_end)
-        cmocka_unit_test(texts_become_utf8),
-        cmocka_unit_test(numbers_of_pickles),
-        cmocka_unit_test(messages_are_bounded),
-        cmocka_unit_test(blocks_come_and_go),
-        TEST(perfetto_has_bounds),
-        TEST(memory_viz_has_bounds),
-        TEST(files_that_cannot_be_written),
-        TEST(reports_of_odd_histories),
-        TEST(an_empty_history),
-        TEST(resizes_may_be_lies),
-        TEST(frames_are_folded),
-        TEST(pages_of_several_traces),
-        TEST(rules_are_read),
-        TEST(changes_are_shown),
-        TEST(changes_are_bounded),
-    };
-    return cmocka_run_group_tests_name("report_formats", tests, NULL, NULL);
-}
+EACH_TEST(format_begin, format_end)

@@ -110,8 +110,7 @@ static int serve(const struct invocation *invocation, const char *contents) {
     return code;
 }
 
-static void files_are_served(void **state) {
-    (void)state;
+TEST(files_are_served) {
     waits_left = 2; /* the wait has a limit, and goes on */
     assert_int_equal(serve(&text, "<html>"), 0);
     printed_has("http://127.0.0.1:4711/");
@@ -131,8 +130,7 @@ static void files_are_served(void **state) {
     random_numbers = true;
 }
 
-static void files_that_cannot_be_read_back(void **state) {
-    (void)state;
+TEST(files_that_cannot_be_read_back) {
     assert_int_equal(serve(&text, ""), 2);
     printed_has("the page cannot be read back");
     size_said = (off_t)1 << 40;
@@ -176,8 +174,7 @@ static int process(const struct invocation *invocation, uint64_t pid) {
     return code;
 }
 
-static void one_process_is_chosen(void **state) {
-    (void)state;
+TEST(one_process_is_chosen) {
     assert_int_equal(process(&text, INT32_MAX), 2);
     printed_has("there is no process 2147483647");
     assert_int_equal(process(&text, 0), 2);
@@ -220,8 +217,7 @@ static void child_end(void) {
 }
 
 /* The process ends while it is served; and nobody, or somebody, looks at it. */
-static void a_process_ends(void **state) {
-    (void)state;
+TEST(a_process_ends) {
     for (int i = 0; i < 4; i++) {
         struct page_name name;
         child = fork();
@@ -245,8 +241,7 @@ static void a_process_ends(void **state) {
     }
 }
 
-static int folder_make(void **state) {
-    (void)state;
+static int folder_make(void) {
     snprintf(runtime, sizeof runtime, "/tmp/vram_server_XXXXXX");
     if (mkdtemp(runtime) == NULL) {
         return -1;
@@ -255,19 +250,10 @@ static int folder_make(void **state) {
     return mkdir(folder, 0700) != 0 || setenv("XDG_RUNTIME_DIR", runtime, 1) != 0;
 }
 
-static int folder_remove(void **state) {
+static int folder_remove(void) {
     char command[128];
-    (void)state;
     snprintf(command, sizeof command, "rm -r %s", runtime);
     return system(command);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_are_served),
-        cmocka_unit_test(files_that_cannot_be_read_back),
-        cmocka_unit_test(one_process_is_chosen),
-        cmocka_unit_test(a_process_ends),
-    };
-    return cmocka_run_group_tests_name("report_server", tests, folder_make, folder_remove);
-}
+WHOLE_FILE(folder_make, folder_remove)

@@ -135,8 +135,7 @@ static void there_and_back(vram_ring_strategy strategy) {
 }
 
 /* Item 16. Capacity 4 is full and wraps all the time; 256 wraps now and then. */
-static void acceptance_16_every_strategy_carries_to_a_kernel(void **state) {
-    (void)state;
+TEST(acceptance_16_every_strategy_carries_to_a_kernel) {
     for (int i = 0; i < STRATEGIES; i++) {
         host_to_kernel(strategies[i], 256, 0);
         host_to_kernel(strategies[i], 4, VRAM_RING_CRC);
@@ -145,16 +144,14 @@ static void acceptance_16_every_strategy_carries_to_a_kernel(void **state) {
     host_to_kernel(VRAM_RING_ASYNC, 8, VRAM_RING_MULTI_INPUT);
 }
 
-static void acceptance_16_every_strategy_carries_from_a_kernel(void **state) {
-    (void)state;
+TEST(acceptance_16_every_strategy_carries_from_a_kernel) {
     for (int i = 0; i < STRATEGIES; i++) {
         kernel_to_host(strategies[i], 256, 0);
         kernel_to_host(strategies[i], 4, VRAM_RING_CRC);
     }
 }
 
-static void acceptance_16_every_strategy_carries_there_and_back(void **state) {
-    (void)state;
+TEST(acceptance_16_every_strategy_carries_there_and_back) {
     for (int i = 0; i < STRATEGIES; i++) {
         there_and_back(strategies[i]);
     }
@@ -192,8 +189,7 @@ static void relaunched(vram_ring_strategy strategy) {
     ring_rig_end(&world);
 }
 
-static void a_kernel_goes_on_where_it_stopped(void **state) {
-    (void)state;
+TEST(a_kernel_goes_on_where_it_stopped) {
     relaunched(VRAM_RING_SYNC);
     relaunched(VRAM_RING_ASYNC);
 }
@@ -201,8 +197,7 @@ static void a_kernel_goes_on_where_it_stopped(void **state) {
 /* ------------------------------------------------------------------- copies */
 
 /* Any number of messages takes at most two copies of slots. */
-static void a_flush_makes_at_most_two_copies(void **state) {
-    (void)state;
+TEST(a_flush_makes_at_most_two_copies) {
     vram_ring_options options = options_of(VRAM_RING_SYNC, 16, VRAM_RING_INPUT);
     struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
     uint64_t number = 0;
@@ -233,8 +228,7 @@ static vram_transfer_stats counted(struct ring_rig *world, vram_transfer_directi
 }
 
 /* Copies of slots are transfers like others: one for each step that has any, in both directions. */
-static void copies_are_counted_as_transfers(void **state) {
-    (void)state;
+TEST(copies_are_counted_as_transfers) {
     vram_ring_options options = options_of(VRAM_RING_SYNC, 16, 0);
     struct ring_rig world = ring_rig_make("sim", &options, echo_kernel);
     uint64_t number = 0, moved, arrived;
@@ -264,8 +258,7 @@ static void copies_are_counted_as_transfers(void **state) {
 }
 
 /* A send that finds the ring full is a stall, whatever the strategy. */
-static void a_full_ring_is_a_stall(void **state) {
-    (void)state;
+TEST(a_full_ring_is_a_stall) {
     for (int direct = 0; direct < 2; direct++) {
         vram_ring_options options = options_of(direct ? VRAM_RING_DIRECT : VRAM_RING_SYNC, 4, 0);
         struct ring_rig world = ring_rig_make(direct ? "host" : "sim", &options, echo_kernel);
@@ -284,8 +277,7 @@ static void a_full_ring_is_a_stall(void **state) {
 }
 
 /* What the driver refuses ends as a failure; what is made again is another transfer. */
-static void a_refused_copy_is_a_failure(void **state) {
-    (void)state;
+TEST(a_refused_copy_is_a_failure) {
     vram_ring_options options = options_of(VRAM_RING_SYNC, 16, VRAM_RING_INPUT);
     struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
     vram_sim_fault fault = {
@@ -309,8 +301,7 @@ static void a_refused_copy_is_a_failure(void **state) {
     ring_rig_end(&world);
 }
 
-static void a_flush_gives_a_handle(void **state) {
-    (void)state;
+TEST(a_flush_gives_a_handle) {
     vram_ring_options options = options_of(VRAM_RING_ASYNC, 16, VRAM_RING_INPUT);
     struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
     uint64_t moved, result = 0;
@@ -330,8 +321,7 @@ static void a_flush_gives_a_handle(void **state) {
 }
 
 /* Either nothing has moved, and another flush moves it, or there is a handle. */
-static void a_flush_without_memory_fails_before_it_moves(void **state) {
-    (void)state;
+TEST(a_flush_without_memory_fails_before_it_moves) {
     vram_ring_options options = options_of(VRAM_RING_ASYNC, 16, VRAM_RING_INPUT);
     struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
     bool struck = true;
@@ -360,8 +350,7 @@ static void a_flush_without_memory_fails_before_it_moves(void **state) {
 }
 
 /* Section 4: with DIRECT a flush copies nothing and says so; the counter tells what is visible. */
-static void a_direct_flush_copies_nothing(void **state) {
-    (void)state;
+TEST(a_direct_flush_copies_nothing) {
     vram_ring_options options = options_of(VRAM_RING_AUTO, 16, 0);
     struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
     uint64_t moved = 99, result = 99;
@@ -412,8 +401,7 @@ static void count_kernel(const vram_kernel_call *call) {
     vram_ring_peer_end(&peer, VRAM_RING_DONE);
 }
 
-static void several_threads_send(void **state) {
-    (void)state;
+TEST(several_threads_send) {
     for (int i = 0; i < STRATEGIES; i++) {
         vram_ring_options options =
             options_of(strategies[i], 8, VRAM_RING_INPUT | VRAM_RING_MULTI_INPUT);
@@ -452,8 +440,7 @@ static void claim_kernel(const vram_kernel_call *call) {
     }
 }
 
-static void several_kernels_send(void **state) {
-    (void)state;
+TEST(several_kernels_send) {
     for (int i = 0; i < STRATEGIES; i++) {
         vram_ring_options options =
             options_of(strategies[i], 8, VRAM_RING_OUTPUT | VRAM_RING_MULTI_OUTPUT);
@@ -474,28 +461,11 @@ static void several_kernels_send(void **state) {
     }
 }
 
-int main(int argc, char **argv) {
-    if (argc > 1) {
-        messages = strtoull(argv[1], NULL, 10);
+static int begin_file(void) {
+    if (rig_word(1)) {
+        messages = strtoull(rig_word(1), NULL, 10);
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(acceptance_16_every_strategy_carries_to_a_kernel, start,
-                                        nothing_left),
-        cmocka_unit_test_setup_teardown(acceptance_16_every_strategy_carries_from_a_kernel, start,
-                                        nothing_left),
-        cmocka_unit_test_setup_teardown(acceptance_16_every_strategy_carries_there_and_back, start,
-                                        nothing_left),
-        cmocka_unit_test_setup_teardown(a_kernel_goes_on_where_it_stopped, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_flush_makes_at_most_two_copies, start, nothing_left),
-        cmocka_unit_test_setup_teardown(copies_are_counted_as_transfers, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_full_ring_is_a_stall, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_refused_copy_is_a_failure, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_flush_gives_a_handle, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_flush_without_memory_fails_before_it_moves, start,
-                                        nothing_left),
-        cmocka_unit_test_setup_teardown(a_direct_flush_copies_nothing, start, nothing_left),
-        cmocka_unit_test_setup_teardown(several_threads_send, start, nothing_left),
-        cmocka_unit_test_setup_teardown(several_kernels_send, start, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+WHOLE_FILE(begin_file, NULL)
+EACH_TEST(start, nothing_left)

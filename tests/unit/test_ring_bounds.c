@@ -3,10 +3,11 @@
  * test_ring_bounds.c: rings with bad input, damage, peers that die, drivers that fail, and ends at
  * bad moments.
  */
-#include "base/handle.h"
 #include "ring/ring_object.h"
 #include "unit/ring_world.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -42,8 +43,7 @@ static void refuse(vram_pool *pool, vram_ring_options options, vram_status statu
 #define REFUSE(status, text, ...)                                                                  \
     refuse(pool, (vram_ring_options){.size = sizeof(vram_ring_options), __VA_ARGS__}, status, text)
 
-static void options_are_checked(void **state) {
-    (void)state;
+TEST(options_are_checked) {
     struct rig rig = rig_make("host", NULL), other = rig_make("host", NULL);
     vram_pool *pool;
     vram_ring *ring;
@@ -77,8 +77,7 @@ static void options_are_checked(void **state) {
 }
 
 /* WSL by an injected text, other systems by visibility: what a program there would get. */
-static void strategies_are_refused_with_a_reason(void **state) {
-    (void)state;
+TEST(strategies_are_refused_with_a_reason) {
     struct rig sim = rig_make("sim", "real=on");
     vram_pool *pool;
     assert_ok(vram_pool_create(sim.device, NULL, &pool));
@@ -97,43 +96,7 @@ static void strategies_are_refused_with_a_reason(void **state) {
     assert_string_equal(vram_ring_strategy_name((vram_ring_strategy)5), "unknown");
 }
 
-static void calls_refuse_what_makes_no_sense(void **state) {
-    (void)state;
-    vram_ring_options options = small(VRAM_RING_SYNC);
-    options.flags = VRAM_RING_NO_TELEMETRY;
-    struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
-    vram_ring_message messages[2] = {{.data = "a", .bytes = 1}, {.data = NULL, .bytes = 1}};
-    uint64_t sent = 7;
-    char data[57];
-    vram_ring_slot header;
-    assert_int_equal(vram_ring_send(world.ring, data, 57, 0, 0), VRAM_ERR_INVALID);
-    assert_int_equal(vram_ring_send(world.ring, NULL, 1, 0, 0), VRAM_ERR_INVALID);
-    assert_ok(vram_ring_send(world.ring, NULL, 0, 0, 0));
-    assert_int_equal(vram_ring_send_many(world.ring, NULL, 1, 0, &sent), VRAM_ERR_INVALID);
-    assert_int_equal(vram_ring_send_many(world.ring, messages, 1, 0, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_ring_send_many(world.ring, messages, 2, 0, &sent), VRAM_ERR_INVALID);
-    assert_int_equal(sent, 0); /* not even the first */
-    assert_ok(vram_ring_send_many(world.ring, NULL, 0, 0, &sent));
-    assert_int_equal(vram_ring_receive(world.ring, NULL, 1, 0, &header), VRAM_ERR_INVALID);
-    assert_int_equal(vram_ring_receive(world.ring, data, 1, 0, NULL), VRAM_ERR_NOT_READY);
-    assert_int_equal(vram_ring_info_get(world.ring, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_ring_stats_get(world.ring, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_ring_telemetry_get(world.ring, NULL), VRAM_ERR_INVALID);
-    assert_ok(vram_ring_flush(world.ring, NULL, NULL));
-    assert_ok(vram_ring_fetch(world.ring, NULL, NULL));
-    struct vr_ring *inside = vr_handle_pin(VR_KIND_RING, world.ring);
-    vr_store(&inside->sending, true, VR_RELAXED); /* as a second thread sees it */
-    assert_int_equal(vram_ring_send(world.ring, "a", 1, 0, 0), VRAM_ERR_BUSY);
-    vr_store(&inside->sending, false, VR_RELAXED);
-    vr_leave(inside);
-    assert_ok(vram_ring_destroy(NULL));
-    ring_rig_end(&world);
-    assert_int_equal(vram_ring_send(world.ring, "a", 1, 0, 0), VRAM_ERR_STALE);
-    assert_int_equal(vram_ring_destroy(world.ring), VRAM_ERR_STALE);
-}
-
-static void a_ring_of_one_way_has_no_other(void **state) {
-    (void)state;
+TEST(a_ring_of_one_way_has_no_other) {
     for (int way = 0; way < 2; way++) {
         vram_ring_options options = small(VRAM_RING_ASYNC);
         options.flags = way ? VRAM_RING_OUTPUT : VRAM_RING_INPUT;
@@ -151,8 +114,7 @@ static void a_ring_of_one_way_has_no_other(void **state) {
 /* ------------------------------------------------------------- full and empty */
 
 /* Nobody takes anything: sends wait no longer than they may, and nothing is lost. */
-static void a_full_ring_holds_back(void **state) {
-    (void)state;
+TEST(a_full_ring_holds_back) {
     for (int i = 0; i < STRATEGIES; i++) {
         vram_ring_options options = small(strategies[i]);
         struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
@@ -188,8 +150,7 @@ static void a_full_ring_holds_back(void **state) {
 
 /* --------------------------------------------------------------------- deaths */
 
-static void a_consumer_that_dies_is_noticed(void **state) {
-    (void)state;
+TEST(a_consumer_that_dies_is_noticed) {
     for (int i = 0; i < STRATEGIES; i++) {
         vram_ring_options options = small(strategies[i]);
         struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
@@ -221,8 +182,7 @@ static void die_kernel(const vram_kernel_call *call) {
     assert_non_null(vram_ring_peer_claim(&peer, &place));
 }
 
-static void a_producer_that_dies_is_noticed(void **state) {
-    (void)state;
+TEST(a_producer_that_dies_is_noticed) {
     for (int i = 0; i < STRATEGIES; i++) {
         vram_ring_options options = small(strategies[i]);
         options.flags = VRAM_RING_OUTPUT | VRAM_RING_MULTI_OUTPUT;
@@ -246,8 +206,7 @@ static void scribble(struct ring_rig *world, uint64_t offset, uint64_t value) {
     assert_ok(vram_queue_wait(world->rig.queue, 20 * SECOND));
 }
 
-static void a_damaged_control_block_is_found(void **state) {
-    (void)state;
+TEST(a_damaged_control_block_is_found) {
     static const uint64_t places[] = {
         32, 56, 80, 88, 96, 104, 112, 120, VRAM_RING_AT_INPUT_TAIL, VRAM_RING_AT_OUTPUT_HEAD};
     for (int i = 0; i < STRATEGIES; i++) {
@@ -273,8 +232,7 @@ static void a_damaged_control_block_is_found(void **state) {
 }
 
 /* Counters that the device has damaged, found by those who use them. */
-static void damaged_counters_are_not_used(void **state) {
-    (void)state;
+TEST(damaged_counters_are_not_used) {
     for (int i = 0; i < STRATEGIES; i++) {
         vram_ring_options options = small(strategies[i]);
         char data[56];
@@ -300,8 +258,7 @@ static void damaged_counters_are_not_used(void **state) {
 }
 
 /* The kernel's side of the same: it stops at damage, tells, and ends when it is told to. */
-static void a_kernel_finds_damage(void **state) {
-    (void)state;
+TEST(a_kernel_finds_damage) {
     vram_ring_options options = small(VRAM_RING_SYNC);
     options.flags = VRAM_RING_CRC;
     struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
@@ -332,78 +289,7 @@ static void a_kernel_finds_damage(void **state) {
 
 /* ------------------------------------------------------------------- faults */
 
-static vram_status part(struct rig *rig, vram_pool *pool) {
-    vram_ring_options options = small(VRAM_RING_SYNC);
-    vram_ring_telemetry telemetry;
-    vram_ring *ring;
-    char data[56];
-    options.queue = NULL;
-    (void)rig;
-    vram_status status = vram_ring_create(pool, &options, &ring);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    status = vram_ring_send(ring, "abc", 3, 0, 0);
-    status = status == VRAM_OK ? vram_ring_flush(ring, NULL, NULL) : status;
-    status = status == VRAM_OK ? vram_ring_fetch(ring, NULL, NULL) : status;
-    status = status == VRAM_OK ? vram_ring_telemetry_get(ring, &telemetry) : status;
-    status = status == VRAM_OK ? vram_ring_check(ring) : status;
-    status = status == VRAM_OK ? vram_ring_stop(ring) : status;
-    if (status == VRAM_OK) {
-        status = vram_ring_receive(ring, data, 56, 0, NULL);
-        status = status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
-    }
-    vram_error error = *vram_error_get();
-    vram_status ended = vram_ring_destroy(ring);
-    if (status != VRAM_OK) {
-        vr_error_restore(&error);
-    }
-    return status == VRAM_OK ? ended : status;
-}
-
-/* One run with the n-th call failing; whether a fault struck. */
-static bool fail_one(int32_t code, bool for_ever, uint64_t nth) {
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_pool *pool;
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    if (code) {
-        fault(&rig, VRAM_SIM_ANY, nth, for_ever, code);
-    } else {
-        vr_mem_fail_at(nth, for_ever);
-    }
-    vram_error_clear();
-    vram_status status = part(&rig, pool);
-    bool struck = sim_state(&rig).faults + vr_mem_failed() > 0;
-    if (status != VRAM_OK) {
-        assert_true(struck);
-        assert_int_equal(vram_error_get()->status, status);
-    }
-    vr_mem_fail_at(0, false);
-    assert_ok(vram_sim_fault_set(rig.context, NULL));
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    assert_int_equal(stats.live_blocks, 0);
-    rig_end_clean(&rig);
-    return struck;
-}
-
-static void every_call_may_fail(void **state) {
-    (void)state;
-    static const int32_t codes[] = {0, VRAM_SIM_OUT_OF_MEMORY, 9999};
-    assert_ok(vram_option_set("wait_timeout", "1s"));
-    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
-        for (int for_ever = 0; for_ever < 2; for_ever++) {
-            uint64_t nth = 1;
-            while (fail_one(codes[i], for_ever, nth)) {
-                assert_true(++nth < 2000);
-            }
-            assert_true(nth > 1);
-        }
-    }
-}
-
-static void a_lost_device_ends_all_waits(void **state) {
-    (void)state;
+TEST(a_lost_device_ends_all_waits) {
     for (int i = 0; i < STRATEGIES; i++) {
         if (strategies[i] == VRAM_RING_DIRECT) {
             continue;
@@ -426,7 +312,7 @@ static void a_lost_device_ends_all_waits(void **state) {
 }
 
 /* The ring's thread has looked while its pool slept, and not since. */
-static void a_pool_that_slept_is_no_failure(void **state) {
+TEST(a_pool_that_slept_is_no_failure) {
     const uint64_t poll_ns = 60 * MILLISECOND;
     const vram_ring_options options = {.size = sizeof options,
                                        .strategy = VRAM_RING_DMA_POLLING,
@@ -438,7 +324,6 @@ static void a_pool_that_slept_is_no_failure(void **state) {
     const vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
     struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
     char data[56];
-    (void)state;
     for (int i = 0; i < 8; i++) {
         assert_ok(vram_ring_send(world.ring, "x", 1, 0, 0));
     }
@@ -452,30 +337,9 @@ static void a_pool_that_slept_is_no_failure(void **state) {
 
 /* ------------------------------------------------------------- ends at bad moments */
 
-static void a_ring_ends_with_its_pool(void **state) {
-    (void)state;
-    for (int i = 0; i < STRATEGIES; i++) {
-        for (int what = 0; what < 3; what++) {
-            vram_ring_options options = small(strategies[i]);
-            struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
-            assert_ok(vram_ring_send(world.ring, "x", 1, 0, 0));
-            if (what == 0) {
-                vram_pool_destroy(world.pool);
-            } else if (what == 1) {
-                vram_device_close(world.rig.device);
-            }
-            if (what < 2) {
-                assert_int_equal(vram_ring_send(world.ring, "x", 1, 0, 0), VRAM_ERR_STALE);
-            }
-            vram_context_destroy(world.rig.context);
-        }
-    }
-}
-
 /* The program's own queue goes first, with copies on it: the ring says so, and ends all the
    same. */
-static void a_queue_that_is_gone_is_told(void **state) {
-    (void)state;
+TEST(a_queue_that_is_gone_is_told) {
     for (int i = 0; i < STRATEGIES; i++) {
         if (strategies[i] == VRAM_RING_DIRECT) {
             continue;
@@ -500,30 +364,63 @@ static void a_queue_that_is_gone_is_told(void **state) {
     }
 }
 
-static void wait_for_message(void *argument) {
-    struct ring_rig *world = argument;
-    char data[56];
-    vram_status status;
-    do { /* while the other thread looks */
-        status = vram_ring_receive(world->ring, data, 56, 20 * SECOND, NULL);
-    } while (status == VRAM_ERR_BUSY);
-    assert_true(status == VRAM_ERR_SHUTDOWN || status == VRAM_ERR_STALE);
+/* Inside an upload of the ring: ends it, or its pool, in another thread, up to where that waits. */
+static struct {
+    struct ring_rig *world;
+    bool pool;
+    pthread_t ender;
+} meanwhile;
+
+static void *end_meanwhile(void *unused) {
+    assert_ok(meanwhile.pool ? vram_pool_destroy(meanwhile.world->pool)
+                             : vram_ring_destroy(meanwhile.world->ring));
+    return unused;
 }
 
-static void a_wait_ends_when_its_ring_does(void **state) {
-    (void)state;
-    for (int i = 0; i < STRATEGIES; i++) {
-        vram_ring_options options = small(strategies[i]);
-        struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
-        struct vr_thread thread = {0};
-        char data[56];
-        assert_ok(vr_os_thread_start(&thread, "waiter", wait_for_message, &world));
-        vr_os_sleep(3 * MILLISECOND);
-        vram_status status = vram_ring_receive(world.ring, data, 56, 0, NULL);
-        assert_true(status == VRAM_ERR_BUSY || status == VRAM_ERR_NOT_READY);
-        assert_ok(vram_ring_destroy(world.ring));
-        vr_os_thread_join(&thread);
-        vram_context_destroy(world.rig.context);
+static void end_begins(void *unused) {
+    (void)unused;
+    assert_int_equal(pthread_create(&meanwhile.ender, NULL, end_meanwhile, NULL), 0);
+    while (meanwhile.pool ? !vr_handle_was(VR_KIND_POOL, meanwhile.world->pool)
+                          : !vr_handle_was(VR_KIND_RING, meanwhile.world->ring)) {
+        sched_yield();
+    }
+}
+
+static void end_inside(struct ring_rig *world, bool pool) {
+    meanwhile.world = world;
+    meanwhile.pool = pool;
+    hook_set(world->rig.device);
+    hook.meanwhile = end_begins;
+}
+
+/* A fetch that has more to do finds that its ring ends, and says so at once. */
+TEST(a_fetch_does_not_outlast_its_ring) {
+    vram_ring_options options = small(VRAM_RING_SYNC);
+    struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
+    assert_ok(vram_ring_send(world.ring, "x", 1, 0, 0));
+    end_inside(&world, false);
+    uint64_t begun = vr_os_now();
+    vram_status status = vram_ring_fetch(world.ring, NULL, NULL);
+    assert_true(vr_os_now() - begun < 3 * SECOND);
+    assert_true(status == VRAM_OK || status == VRAM_ERR_SHUTDOWN);
+    pthread_join(meanwhile.ender, NULL);
+    vram_context_destroy(world.rig.context);
+}
+
+/* The pool's memory waits for copies that a call submits while the pool ends. */
+TEST(a_late_copy_keeps_its_memory) {
+    for (int lent = 0; lent < 2; lent++) {
+        vram_ring_options options = small(VRAM_RING_ASYNC);
+        struct rig rig = rig_make("sim", "memory=64M,lag=40");
+        struct ring_rig world = {.rig = rig};
+        options.queue = lent ? rig.queue : NULL;
+        assert_ok(vram_pool_create(rig.device, NULL, &world.pool));
+        assert_ok(vram_ring_create(world.pool, &options, &world.ring));
+        assert_ok(vram_ring_send(world.ring, "x", 1, 0, 0));
+        end_inside(&world, true);
+        assert_int_equal(vram_ring_flush(world.ring, NULL, NULL), VRAM_ERR_SHUTDOWN);
+        pthread_join(meanwhile.ender, NULL);
+        rig_end_clean(&rig);
     }
 }
 
@@ -564,12 +461,11 @@ static void end_on_loss(void *user, vram_log_level level, const char *text) {
     vr_store(&doomed.done, 2, VR_RELEASE);
 }
 
-static void a_ring_is_not_ended_by_its_own_thread(void **state) {
+TEST(a_ring_is_not_ended_by_its_own_thread) {
     const vram_ring_options options = {.size = sizeof options,
                                        .strategy = VRAM_RING_DMA_POLLING,
                                        .flags = VRAM_RING_INPUT | VRAM_RING_OUTPUT,
                                        .poll_ns = 50000};
-    (void)state;
     for (int what = END_RING; what <= END_CONTEXT; what++) {
         struct rig rig = rig_make("sim", "memory=1G,real=on");
         memset(&doomed, 0, sizeof doomed);
@@ -602,27 +498,4 @@ static void a_ring_is_not_ended_by_its_own_thread(void **state) {
             vr_os_sleep(MILLISECOND / 10);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(options_are_checked, start, nothing_left),
-        cmocka_unit_test_setup_teardown(strategies_are_refused_with_a_reason, start, nothing_left),
-        cmocka_unit_test_setup_teardown(calls_refuse_what_makes_no_sense, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_ring_of_one_way_has_no_other, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_full_ring_holds_back, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_consumer_that_dies_is_noticed, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_producer_that_dies_is_noticed, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_damaged_control_block_is_found, start, nothing_left),
-        cmocka_unit_test_setup_teardown(damaged_counters_are_not_used, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_kernel_finds_damage, start, nothing_left),
-        cmocka_unit_test_setup_teardown(every_call_may_fail, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_lost_device_ends_all_waits, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_pool_that_slept_is_no_failure, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_ring_ends_with_its_pool, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_queue_that_is_gone_is_told, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_wait_ends_when_its_ring_does, start, nothing_left),
-        cmocka_unit_test_setup_teardown(a_ring_is_not_ended_by_its_own_thread, start, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

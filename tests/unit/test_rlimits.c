@@ -5,10 +5,9 @@
  * limit. Every call may be refused, with a status that a limit explains; none crashes, hangs or
  * leaves something behind, and with enough all succeed.
  */
-#include "unit/share_world.h"
-
 #include "base/handle.h"
 #include "base/memory.h"
+#include "unit/share_world.h"
 
 #include <errno.h>
 #include <sys/resource.h>
@@ -145,9 +144,8 @@ static void sweep(int resource, const rlim_t *limits, size_t count) {
     }
 }
 
-static void descriptors(void **state) {
+TEST(descriptors) {
     rlim_t limits[28];
-    (void)state;
     for (rlim_t i = 0; i < 27; i++) {
         limits[i] = i;
     }
@@ -156,11 +154,10 @@ static void descriptors(void **state) {
 }
 
 /* Pages of the program itself, and more and more for the library. */
-static void address_space(void **state) {
+TEST(address_space) {
     rlim_t limits[13];
     long pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");
-    (void)state;
     assert_true(file && fscanf(file, "%ld", &pages) == 1);
     fclose(file);
     for (rlim_t i = 0; i < 12; i++) {
@@ -170,14 +167,13 @@ static void address_space(void **state) {
     sweep(RLIMIT_AS, limits, 13);
 }
 
-static void locked_memory(void **state) {
+TEST(locked_memory) {
     static const rlim_t limits[] = {0, 4096, 65536, MIB, 16 * MIB, RLIM_INFINITY};
-    (void)state;
     sweep(RLIMIT_MEMLOCK, limits, sizeof limits / sizeof limits[0]);
 }
 
 /* Also for files in memory, which have no name. */
-static void size_of_files(void **state) {
+TEST(size_of_files) {
     static const rlim_t limits[] = {0,
                                     1,
                                     4095,
@@ -189,7 +185,6 @@ static void size_of_files(void **state) {
                                     64 * MIB,
                                     UINT64_C(1) << 40,
                                     RLIM_INFINITY};
-    (void)state;
     sweep(RLIMIT_FSIZE, limits, sizeof limits / sizeof limits[0]);
 }
 
@@ -203,8 +198,7 @@ static int use_as_another(void *argument) {
     return use_limited(argument);
 }
 
-static void threads(void **state) {
-    (void)state;
+TEST(threads) {
     for (rlim_t i = 0; i < 6; i++) {
         struct limited limited = {RLIMIT_NPROC, i, false};
         int code = in_child(use_as_another, &limited);
@@ -215,22 +209,13 @@ static void threads(void **state) {
     }
 }
 
-static int begin(void **state) {
-    return share_folder_make(state);
+static int begin(void) {
+    return share_folder_make();
 }
 
-static int end(void **state) {
-    (void)state;
+static int end(void) {
     share_folder_remove();
     return 0;
 }
 
-#define HERE(test) cmocka_unit_test_setup_teardown(test, begin, end)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(descriptors),   HERE(address_space), HERE(locked_memory),
-        HERE(size_of_files), HERE(threads),
-    };
-    return cmocka_run_group_tests_name("rlimits", tests, NULL, NULL);
-}
+EACH_TEST(begin, end)

@@ -3,20 +3,14 @@
  * test_run_before.c: what was in use before a program starts, by NVML: libraries without some of
  * its functions, calls that fail, and identities that are none.
  */
+#include "rig/rig.h"
 #include "run/run_before.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* ------------------------------------------------------------- a library of NVML */
 
@@ -108,8 +102,7 @@ static uint64_t first_used(void) {
     return page.settings.before[0].used;
 }
 
-static void figures_are_taken(void **state) {
-    (void)state;
+TEST(figures_are_taken) {
     has_threads = false;
     assert_int_equal(first_used(), 0);
     has_threads = true;
@@ -121,8 +114,7 @@ static void figures_are_taken(void **state) {
     assert_int_equal(page.settings.before[RUN_DEVICES - 1].used, 1000 * RUN_DEVICES + 1);
 }
 
-static void no_figures_are_invented(void **state) {
-    (void)state;
+TEST(no_figures_are_invented) {
     static const char *const names[] = {
         "nvmlInit_v2",           "nvmlShutdown",      "nvmlDeviceGetHandleByIndex_v2",
         "nvmlDeviceGetCount_v2", "nvmlDeviceGetUUID", "nvmlDeviceGetMemoryInfo"};
@@ -141,8 +133,7 @@ static void no_figures_are_invented(void **state) {
     is_there = true;
 }
 
-static void identities_are_checked(void **state) {
-    (void)state;
+TEST(identities_are_checked) {
     static const char *const bad[] = {"",
                                       "GPU-",
                                       "GPU-0102",
@@ -160,12 +151,8 @@ static void identities_are_checked(void **state) {
     assert_int_equal(page.settings.before[0].uuid[15], 16);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_are_taken),
-        cmocka_unit_test(no_figures_are_invented),
-        cmocka_unit_test(identities_are_checked),
-    };
+static int begin_file(void) {
     (void)setenv("VRAM_NVML_LIBRARY", "libnvidia-ml.so.1", 1);
-    return cmocka_run_group_tests_name("run_before", tests, NULL, NULL);
+    return 0;
 }
+WHOLE_FILE(begin_file, NULL)

@@ -4,13 +4,12 @@
  * in the page that it shares with them, and whatever becomes of the files.
  */
 #include "live/page_folder.h"
+#include "rig/rig.h"
 #include "run/run_live_pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <vram/vram.h>
-
-#include <cmocka.h>
 
 static struct run_page page;
 static char runtime[64], folder[80]; /* XDG_RUNTIME_DIR, and `vram` in it */
@@ -107,8 +104,7 @@ static struct run_slot *slot_use(unsigned at, int64_t pid) {
     return slot;
 }
 
-static void devices_are_rows(void **state) {
-    (void)state;
+TEST(devices_are_rows) {
     struct run_slot *slot = slot_use(0, getpid());
     for (unsigned i = 0; i < 8; i++) { /* more kinds than a page has rows for */
         struct run_device *device = &slot->devices[i];
@@ -174,8 +170,7 @@ static uint64_t rate_after(struct run_live_pages *pages, uint64_t allocs) {
     return rate;
 }
 
-static void rates_follow_the_counts(void **state) {
-    (void)state;
+TEST(rates_follow_the_counts) {
     slot_use(0, getpid());
     struct run_live_pages *pages = begin();
     run_live_pages_update(pages);
@@ -187,8 +182,7 @@ static void rates_follow_the_counts(void **state) {
     run_live_pages_end(pages);
 }
 
-static void processes_that_cannot_have_a_page(void **state) {
-    (void)state;
+TEST(processes_that_cannot_have_a_page) {
     static const int64_t pids[] = {-1, INT64_MIN, (int64_t)INT_MAX + 1, INT64_MAX, INT_MAX};
     for (unsigned i = 0; i < sizeof pids / sizeof pids[0]; i++) {
         slot_use(i, pids[i]);
@@ -211,8 +205,7 @@ static void page_path(char path[200]) {
 }
 
 /* The process has a page of its own, put there before or later: that one is never touched. */
-static void a_page_of_the_process_itself_stays(void **state) {
-    (void)state;
+TEST(a_page_of_the_process_itself_stays) {
     char path[200];
     struct stat about;
     page_path(path);
@@ -239,8 +232,7 @@ static void a_page_of_the_process_itself_stays(void **state) {
     }
 }
 
-static void a_page_that_is_gone_is_given_up(void **state) {
-    (void)state;
+TEST(a_page_that_is_gone_is_given_up) {
     char path[200];
     page_path(path);
     slot_use(0, getpid());
@@ -253,8 +245,7 @@ static void a_page_that_is_gone_is_given_up(void **state) {
     run_live_pages_end(pages);
 }
 
-static void a_process_that_ended_has_none(void **state) {
-    (void)state;
+TEST(a_process_that_ended_has_none) {
     struct run_slot *slot = slot_use(0, getpid());
     struct run_live_pages *pages = begin();
     run_live_pages_update(pages);
@@ -266,8 +257,7 @@ static void a_process_that_ended_has_none(void **state) {
 }
 
 /* Whatever call fails: there is no page that is not whole. */
-static void files_that_cannot_be_written(void **state) {
-    (void)state;
+TEST(files_that_cannot_be_written) {
     int *const calls[] = {&pwrite_fails_in, &fallocate_fails_in, &fstat_fails_in};
     for (unsigned i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         for (int nth = 1; nth <= 5; nth++) {
@@ -284,8 +274,7 @@ static void files_that_cannot_be_written(void **state) {
     }
 }
 
-static void no_pages_without_a_folder(void **state) {
-    (void)state;
+TEST(no_pages_without_a_folder) {
     lstat_fails_in = 1;
     assert_null(run_live_pages_begin(&page));
     lstat_fails_in = 0;
@@ -294,15 +283,13 @@ static void no_pages_without_a_folder(void **state) {
     assert_int_equal(vram_option_set("live", "on"), VRAM_OK);
 }
 
-static int page_clear(void **state) {
-    (void)state;
+static int page_clear(void) {
     memset(&page, 0, sizeof page);
     later_ns = 0;
     return 0;
 }
 
-static int folder_make(void **state) {
-    (void)state;
+static int folder_make(void) {
     snprintf(runtime, sizeof runtime, "/tmp/vram_run_pages_XXXXXX");
     if (mkdtemp(runtime) == NULL) {
         return -1;
@@ -311,22 +298,9 @@ static int folder_make(void **state) {
     return setenv("XDG_RUNTIME_DIR", runtime, 1);
 }
 
-static int folder_remove(void **state) {
-    (void)state;
+static int folder_remove(void) {
     return rmdir(folder) != 0 || rmdir(runtime) != 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup(name, page_clear)
-        TEST(devices_are_rows),
-        TEST(rates_follow_the_counts),
-        TEST(processes_that_cannot_have_a_page),
-        TEST(a_page_of_the_process_itself_stays),
-        TEST(a_page_that_is_gone_is_given_up),
-        TEST(a_process_that_ended_has_none),
-        TEST(files_that_cannot_be_written),
-        TEST(no_pages_without_a_folder),
-    };
-    return cmocka_run_group_tests_name("run_live_pages", tests, folder_make, folder_remove);
-}
+WHOLE_FILE(folder_make, folder_remove)
+EACH_TEST(page_clear, NULL)

@@ -47,11 +47,11 @@ static bool give(uint64_t value) {
 /* --------------------------------------------------------------------- blocks */
 
 /* Values that share places of the table, taken and given back in any order. */
-static void live_blocks_are_those_of_a_plain_table(void **state) {
+TEST(live_blocks_are_those_of_a_plain_table) {
+    may_leave("tables of vram run stay");
     enum { VALUES = 700, STEPS = 20000 };
     static bool there[VALUES];
     uint64_t seed = 1, bytes = 0;
-    (void)state;
     for (int i = 0; i < STEPS; i++) {
         seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
         uint64_t at = (seed >> 33) % VALUES, value = (at + 1) << 20;
@@ -78,9 +78,8 @@ static void live_blocks_are_those_of_a_plain_table(void **state) {
 }
 
 /* The driver refused to free it: it is live as before. */
-static void a_block_that_was_not_freed_stays(void **state) {
+TEST(a_block_that_was_not_freed_stays) {
     struct run_block block;
-    (void)state;
     take(MIB, 5);
     assert_true(run_free_begin(RUN_SPACE_ADDRESS, MIB, &block));
     assert_false(run_block_find(RUN_SPACE_ADDRESS, MIB, &block));
@@ -95,9 +94,8 @@ static void a_block_that_was_not_freed_stays(void **state) {
 }
 
 /* A context takes its memory along, and leaves physical memory. */
-static void a_context_ends_with_its_blocks(void **state) {
+TEST(a_context_ends_with_its_blocks) {
     struct run_block physical = block_of(9, 11);
-    (void)state;
     physical.kind = RUN_PHYSICAL;
     physical.space = RUN_SPACE_PHYSICAL;
     take(MIB, 5);
@@ -119,9 +117,8 @@ static void *thread_pairs(void *number) {
     return NULL;
 }
 
-static void threads_take_and_give(void **state) {
+TEST(threads_take_and_give) {
     pthread_t threads[4];
-    (void)state;
     for (uintptr_t i = 0; i < 4; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, thread_pairs, (void *)(i + 1)), 0);
     }
@@ -132,8 +129,7 @@ static void threads_take_and_give(void **state) {
 }
 
 /* Whatever allocation fails, the call returns, and what was counted can be given back. */
-static void memory_that_runs_out_loses_records_alone(void **state) {
-    (void)state;
+TEST(memory_that_runs_out_loses_records_alone) {
     for (uint64_t nth = 1; nth < 40; nth++) {
         run_live_clear(); /* it has to grow again */
         vr_mem_fail_at(nth, true);
@@ -172,8 +168,8 @@ static void handle_unmap(uint64_t address, uint64_t bytes, bool done) {
     run_handle_end(&end, done);
 }
 
-static void physical_memory_lives_until_its_last_user(void **state) {
-    (void)state;
+TEST(physical_memory_lives_until_its_last_user) {
+    may_leave("tables of vram run stay");
     handle_make(1, 4);
     handle_make(2, 6);
     run_handle_mapped(1, 16 * MIB, MIB);
@@ -197,9 +193,9 @@ static void physical_memory_lives_until_its_last_user(void **state) {
     assert_int_equal(now().live[RUN_PHYSICAL], 0);
 }
 
-static void many_handles_are_found(void **state) {
+TEST(many_handles_are_found) {
+    may_leave("tables of vram run stay");
     enum { HANDLES = 2000 };
-    (void)state;
     for (uint64_t i = 1; i <= HANDLES; i++) {
         handle_make(i, 1);
         run_handle_mapped(i, i << 21, 1 << 21);
@@ -214,9 +210,8 @@ static void many_handles_are_found(void **state) {
 
 /* ----------------------------------------------------------------------- limits */
 
-static void a_limit_is_never_passed(void **state) {
+TEST(a_limit_is_never_passed) {
     uint64_t free = 100 * MIB, total = 200 * MIB;
-    (void)state;
     watched_limit(10 * MIB);
     assert_true(run_limit_take(device, RUN_DEVICE, 6 * MIB));
     assert_false(run_limit_take(device, RUN_DEVICE, 6 * MIB));
@@ -250,10 +245,9 @@ static int take_and_wait(void *argument) {
 }
 
 /* With --tree: what a killed process had is given back by the one that is refused. */
-static void a_limit_of_several_processes(void **state) {
+TEST(a_limit_of_several_processes) {
     int ready[2];
     char byte;
-    (void)state;
     watched_limit(10 * MIB);
     watched_page->settings.tree = 1;
     assert_int_equal(pipe(ready), 0);
@@ -288,8 +282,7 @@ static int take_without_a_slot(void *argument) {
 }
 
 /* More processes than the page has slots: each is limited all the same. */
-static void a_limit_without_a_slot(void **state) {
-    (void)state;
+TEST(a_limit_without_a_slot) {
     watched_limit(10 * MIB);
     for (int tree = 0; tree < 2; tree++) {
         watched_page->settings.tree = (uint32_t)tree;
@@ -320,8 +313,7 @@ static int forked(void *argument) {
     return parents || !give(MIB) ? 1 : 0;
 }
 
-static void a_forked_child_starts_anew(void **state) {
-    (void)state;
+TEST(a_forked_child_starts_anew) {
     take(MIB, 5);
     handle_make(5, 7);
     assert_int_equal(in_child(forked, NULL), 0);
@@ -330,26 +322,10 @@ static void a_forked_child_starts_anew(void **state) {
     assert_true(give(MIB));
 }
 
-static int begin(void **state) {
-    (void)state;
+static int begin(void) {
     watched_begin();
     device = run_device_find(RUN_CUDA, ORDINAL, "a device", 0);
     return device < RUN_DEVICES ? 0 : -1;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(live_blocks_are_those_of_a_plain_table),
-        cmocka_unit_test(a_block_that_was_not_freed_stays),
-        cmocka_unit_test(a_context_ends_with_its_blocks),
-        cmocka_unit_test(threads_take_and_give),
-        cmocka_unit_test(physical_memory_lives_until_its_last_user),
-        cmocka_unit_test(many_handles_are_found),
-        cmocka_unit_test(a_limit_is_never_passed),
-        cmocka_unit_test(a_limit_of_several_processes),
-        cmocka_unit_test(a_limit_without_a_slot),
-        cmocka_unit_test(a_forked_child_starts_anew),
-        cmocka_unit_test(memory_that_runs_out_loses_records_alone),
-    };
-    return cmocka_run_group_tests(tests, begin, NULL);
-}
+WHOLE_FILE(begin, NULL)

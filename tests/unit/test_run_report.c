@@ -82,17 +82,16 @@ static struct run_slot *slot_use(unsigned at, int64_t pid) {
     return slot;
 }
 
-static int page_clear(void **state) {
+static int page_clear(void) {
     memset(&page, 0, sizeof page);
     page.settings.root = 100;
     atomic_store(&page.processes, 1);
-    return trace_world_begin(state);
+    return trace_world_begin();
 }
 
 /* ---------------------------------------------------------------------- sections */
 
-static void who_had_what_at_the_peak(void **state) {
-    (void)state;
+TEST(who_had_what_at_the_peak) {
     write_begin();
     for (uint64_t i = 0; i < 10; i++) { /* more libraries than are listed, in no order */
         static const uint64_t mib[10] = {2, 1, 4, 4, 5, 6, 8, 7, 9, 10};
@@ -123,8 +122,7 @@ static void who_had_what_at_the_peak(void **state) {
 }
 
 /* The kinds of memory are told apart, and only some of them leak. */
-static void kinds_are_told_apart(void **state) {
-    (void)state;
+TEST(kinds_are_told_apart) {
     write_begin();
     write_alloc(RUN_DEVICE, 8, 4096, "early", 1);
     write_free(RUN_DEVICE, 8, 4096);
@@ -169,8 +167,7 @@ static void kinds_are_told_apart(void **state) {
 }
 
 /* A list that is longer than anyone reads is cut. */
-static void a_thousand_leaks_are_listed(void **state) {
-    (void)state;
+TEST(a_thousand_leaks_are_listed) {
     write_begin();
     for (uint64_t i = 1; i <= 1100; i++) {
         write_alloc(RUN_DEVICE, i, 4096, "app", (uint32_t)i);
@@ -208,8 +205,7 @@ static struct run_suppressions suppress(const char *text, bool good) {
     return made;
 }
 
-static void patterns_match(void **state) {
-    (void)state;
+TEST(patterns_match) {
     static const struct {
         const char *lines, *text;
         bool matches;
@@ -254,8 +250,7 @@ static void patterns_match(void **state) {
     assert_false(run_suppressed(&(struct run_suppressions){NULL, 0}, &input, &group));
 }
 
-static void suppressed_leaks_are_left_out(void **state) {
-    (void)state;
+TEST(suppressed_leaks_are_left_out) {
     write_begin();
     write_alloc(RUN_DEVICE, 1, 1 << 20, "app", 1);
     write_alloc(RUN_DEVICE, 2, 2 << 20, "app", 2);
@@ -278,8 +273,7 @@ static void suppressed_leaks_are_left_out(void **state) {
     run_suppressions_free(&made);
 }
 
-static void bad_files_are_refused(void **state) {
-    (void)state;
+TEST(bad_files_are_refused) {
     static char large[(1 << 20) + 2];
     struct run_suppressions made = {NULL, 0};
     memset(large, '#', sizeof large - 1);
@@ -294,8 +288,7 @@ static void bad_files_are_refused(void **state) {
 
 /* ------------------------------------------------------------------- strange pages */
 
-static void a_page_that_lies(void **state) {
-    (void)state;
+TEST(a_page_that_lies) {
     write_begin();
     vr_trace_writer_close(writer);
     struct run_slot *slot = slot_use(0, 100);
@@ -358,8 +351,7 @@ static void a_page_that_lies(void **state) {
     assert_string_equal(run_kind_name(RUN_KINDS), "unknown");
 }
 
-static void traces_that_cannot_be_read(void **state) {
-    (void)state;
+TEST(traces_that_cannot_be_read) {
     struct run_report report = nothing_suppressed();
     char none[80];
     snprintf(none, sizeof none, "%s.none", trace_path);
@@ -407,8 +399,7 @@ static void traces_that_cannot_be_read(void **state) {
 }
 
 /* Chunks that are cut or changed anywhere are never read past. */
-static void a_trace_that_is_cut_anywhere(void **state) {
-    (void)state;
+TEST(a_trace_that_is_cut_anywhere) {
     size_t bytes;
     write_begin();
     for (uint64_t i = 1; i <= 50; i++) {
@@ -431,8 +422,7 @@ static void a_trace_that_is_cut_anywhere(void **state) {
     free(data);
 }
 
-static void processes_and_layers(void **state) {
-    (void)state;
+TEST(processes_and_layers) {
     struct run_report report = nothing_suppressed();
     atomic_store(&page.processes, 0);
     print(&report, false);
@@ -467,19 +457,4 @@ static void processes_and_layers(void **state) {
     printed_has("nothing       was allocated from a device yet");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, page_clear, trace_world_end)
-        TEST(who_had_what_at_the_peak),
-        TEST(kinds_are_told_apart),
-        TEST(a_thousand_leaks_are_listed),
-        TEST(patterns_match),
-        TEST(suppressed_leaks_are_left_out),
-        TEST(bad_files_are_refused),
-        TEST(a_page_that_lies),
-        TEST(traces_that_cannot_be_read),
-        TEST(a_trace_that_is_cut_anywhere),
-        TEST(processes_and_layers),
-    };
-    return cmocka_run_group_tests_name("run_report", tests, NULL, NULL);
-}
+EACH_TEST(page_clear, trace_world_end)

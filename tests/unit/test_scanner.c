@@ -11,7 +11,7 @@ enum { BLOCK_BYTES = 100003, BLOCK_BODY = 100000 };
 
 static struct place place;
 
-static int begin(void **state) {
+static int begin(void) {
     vram_context_options options = {.size = sizeof options, .backends = "cuda"};
     if (!fake) {
         fake = fake_open(FAKE_CUDA_PATH);
@@ -24,12 +24,11 @@ static int begin(void **state) {
     for (uint32_t i = 0; i < place.queue_count; i++) {
         assert_ok(vram_queue_create(place.device, NULL, &place.queues[i]));
     }
-    *state = &place;
+    rig_state = &place;
     return 0;
 }
 
-static int end(void **state) {
-    (void)state;
+static int end(void) {
     fake->refuse(NULL, 0, 0, false);
     vram_context_destroy(place.context);
     assert_int_equal(live_total(), 0);
@@ -50,8 +49,7 @@ static vram_addr make_block(uint32_t pattern, uint64_t wrong) {
     return block;
 }
 
-static void counts_bytes_that_differ(void **state) {
-    (void)state;
+TEST(counts_bytes_that_differ) {
     const uint32_t pattern = 0x04030201;
     uint64_t wrong = UINT64_MAX;
     struct scanner *scanner = scanner_open(&place);
@@ -73,8 +71,7 @@ static void counts_bytes_that_differ(void **state) {
 }
 
 /* The memory of a block that ended is not looked at, and the status says so. */
-static void refuses_what_is_no_block(void **state) {
-    (void)state;
+TEST(refuses_what_is_no_block) {
     struct scanner *scanner = scanner_open(&place);
     assert_non_null(scanner);
     assert_int_equal(scanner_look(scanner, 0, 4096, 100, 100, 1), VRAM_ERR_INVALID);
@@ -82,14 +79,13 @@ static void refuses_what_is_no_block(void **state) {
 }
 
 /* Each of its calls fails once: then there is no scanner, and nothing is left of it. */
-static void fails_cleanly(void **state) {
+TEST(fails_cleanly) {
     static const struct {
         const char *call;
         uint64_t count; /* that opening makes */
     } calls[] = {{"cuModuleLoadData", 1}, {"cuModuleGetFunction", 1}, {"cuMemAlloc", 2},
                  {"cuMemsetD32Async", 3}, {"cuMemsetD8Async", 2},     {"cuLaunchKernel", 1},
                  {"cuMemcpyDtoHAsync", 1}};
-    (void)state;
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         for (uint64_t nth = 1; nth <= calls[i].count; nth++) {
             fake->refuse(calls[i].call, nth, VR_CU_OUT_OF_MEMORY, false);
@@ -105,18 +101,9 @@ static void fails_cleanly(void **state) {
 }
 
 /* A device whose kernels count wrong is not trusted: here a copy of the count never arrives. */
-static void is_tried_first(void **state) {
-    (void)state;
+TEST(is_tried_first) {
     fake->lie("cuMemcpyDtoHAsync", 1, FAKE_CUDA_NULL, false);
     assert_null(scanner_open(&place));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(counts_bytes_that_differ, begin, end),
-        cmocka_unit_test_setup_teardown(refuses_what_is_no_block, begin, end),
-        cmocka_unit_test_setup_teardown(fails_cleanly, begin, end),
-        cmocka_unit_test_setup_teardown(is_tried_first, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, end)

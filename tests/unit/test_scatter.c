@@ -50,8 +50,7 @@ static void list_make(struct scene *scene, enum side side, vram_copy *list) {
     }
 }
 
-static void one_launch_for_a_list(void **state) {
-    (void)state;
+TEST(one_launch_for_a_list) {
     for (int side = ORDINARY; side <= DEVICE; side++) {
         struct scene scene = scene_make("memory=64M,real=on");
         vram_copy list[N];
@@ -68,8 +67,7 @@ static void one_launch_for_a_list(void **state) {
     }
 }
 
-static void one_launch_to_locked_memory(void **state) {
-    (void)state;
+TEST(one_launch_to_locked_memory) {
     struct scene scene = scene_make("memory=64M,real=on");
     vram_copy list[N];
     vram_async async;
@@ -89,8 +87,7 @@ static void one_launch_to_locked_memory(void **state) {
 }
 
 /* Strided rows are such a list, too. */
-static void one_launch_for_a_rectangle(void **state) {
-    (void)state;
+TEST(one_launch_for_a_rectangle) {
     struct scene scene = scene_make("memory=64M,real=on");
     vram_async async;
     vram_copy_2d copy = {
@@ -107,10 +104,9 @@ static void one_launch_for_a_rectangle(void **state) {
 
 /* Code that is not taken, a launch that is refused, no page-locked memory: the copies go one by
    one. */
-static void without_a_launch_it_goes_all_the_same(void **state) {
+TEST(without_a_launch_it_goes_all_the_same) {
     static const vram_sim_call calls[] = {VRAM_SIM_KERNEL_LOAD, VRAM_SIM_LAUNCH,
                                           VRAM_SIM_PINNED_ALLOC};
-    (void)state;
     for (int i = 0; i < 3; i++) {
         for (int side = ORDINARY; side <= DEVICE; side++) {
             struct scene scene = scene_make("memory=64M,real=on");
@@ -132,8 +128,7 @@ static void without_a_launch_it_goes_all_the_same(void **state) {
 }
 
 /* A few copies are not worth it, and large ones are the copy engine's. */
-static void few_and_large_are_left_alone(void **state) {
-    (void)state;
+TEST(few_and_large_are_left_alone) {
     struct scene scene = scene_make("memory=64M,real=on");
     vram_addr a = memory_of(scene.rig.device, 8 * MIB), b = memory_of(scene.rig.device, 8 * MIB);
     vram_copy list[20];
@@ -156,9 +151,8 @@ static void few_and_large_are_left_alone(void **state) {
 
 /* Neighbours on the device from all over the host's memory: 64 pieces of 64 KiB are one upload, the
    most there is. Without page-locked memory each goes by itself. */
-static void neighbours_are_gathered(void **state) {
+TEST(neighbours_are_gathered) {
     enum { COUNT = 64, PIECE = 64 * KIB, STEP = PIECE + 64 };
-    (void)state;
     for (int refused = 0; refused < 2; refused++) {
         struct scene scene = scene_make("memory=64M,real=on");
         vram_addr to = memory_of(scene.rig.device, COUNT * PIECE);
@@ -188,9 +182,8 @@ static void neighbours_are_gathered(void **state) {
 }
 
 /* What is gathered for one launch is bounded, and each launch begins anew. */
-static void two_launches_for_a_long_list(void **state) {
+TEST(two_launches_for_a_long_list) {
     enum { COUNT = 120, PIECE = 60 * KIB };
-    (void)state;
     struct scene scene = scene_make("memory=64M,real=on");
     vram_addr to = memory_of(scene.rig.device, COUNT * 64 * KIB);
     unsigned char *from = pattern_of(COUNT * 64 * KIB, 3);
@@ -210,16 +203,4 @@ static void two_launches_for_a_long_list(void **state) {
     }
     free(from);
     scene_end(&scene);
-}
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(one_launch_for_a_list),        HERE(one_launch_to_locked_memory),
-        HERE(one_launch_for_a_rectangle),   HERE(without_a_launch_it_goes_all_the_same),
-        HERE(few_and_large_are_left_alone), HERE(neighbours_are_gathered),
-        HERE(two_launches_for_a_long_list),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

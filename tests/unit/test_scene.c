@@ -16,8 +16,7 @@
 
 #define GAP UINT64_C(0x1000000) /* more than is joined */
 
-static void ranges_are_joined(void **state) {
-    (void)state;
+TEST_IN(NULL, NULL, ranges_are_joined) {
     struct address_ranges ranges = {0};
     assert_true(ranges_add(&ranges, 10 * GAP, 100));
     assert_true(ranges_add(&ranges, 5 * GAP, 100)); /* before it */
@@ -39,8 +38,7 @@ static void ranges_are_joined(void **state) {
     free(ranges.all);
 }
 
-static void ranges_are_bounded(void **state) {
-    (void)state;
+TEST_IN(NULL, NULL, ranges_are_bounded) {
     struct address_ranges ranges = {0};
     for (uint64_t i = 0; i < ADDRESS_RANGES_MAX; i++) {
         assert_true(ranges_add(&ranges, (i + 1) * GAP, i == 2 ? GAP / 2 : 100));
@@ -73,8 +71,7 @@ static void block_ended(void *user, const struct live_block *block, uint64_t end
     told.left += left;
 }
 
-static void sets_follow_blocks(void **state) {
-    (void)state;
+TEST_IN(NULL, NULL, sets_follow_blocks) {
     static const struct live_watcher watcher = {NULL, block_begun, block_ended};
     struct live_set set;
     struct recorded event = {.kind = RECORDED_FREE, .id = 1, .pool = 5};
@@ -119,8 +116,7 @@ static void sets_follow_blocks(void **state) {
 }
 
 /* Blocks of one time are in the order of their places; without any place all are in one cell. */
-static void blocks_have_an_order(void **state) {
-    (void)state;
+TEST_IN(NULL, NULL, blocks_have_an_order) {
     static struct scene few;
     few = (struct scene){.kept_max = 4};
     assert_true(blocks_begin(&few));
@@ -144,8 +140,7 @@ static void blocks_have_an_order(void **state) {
 
 /* ------------------------------------------------------------------------ payload */
 
-static void payloads_without_zlib_are_whole(void **state) {
-    (void)state;
+TEST_IN(NULL, NULL, payloads_without_zlib_are_whole) {
     static struct payload payload;
     static char data[3 * PAYLOAD_BUFFER], text[8 * PAYLOAD_BUFFER];
     FILE *to = fmemopen(text, sizeof text, "w");
@@ -232,8 +227,7 @@ static void page_of_scene(const struct page_policy *policies, size_t count) {
 }
 
 /* More of everything than a page shows: what is left out becomes "all others". */
-static void scenes_are_bounded(void **state) {
-    (void)state;
+TEST(scenes_are_bounded) {
     enum { MANY = 3500 };
     write_begin();
     for (uint64_t pool = 1; pool <= 300; pool++) {
@@ -278,8 +272,7 @@ static void scenes_are_bounded(void **state) {
     scene_end();
 }
 
-static void refusals_are_notes(void **state) {
-    (void)state;
+TEST(refusals_are_notes) {
     write_begin();
     write_event(VR_EVENT_REFUSED, 0, 1 << 20, 0, NULL, 0); /* before anything is live */
     for (uint32_t i = 1; i <= REFUSAL_STACKS + 6; i++) {   /* equal ones, smaller and larger ones */
@@ -313,8 +306,7 @@ static void refusals_are_notes(void **state) {
     scene_end();
 }
 
-static void policies_are_curves(void **state) {
-    (void)state;
+TEST(policies_are_curves) {
     static struct curve whole, part;
     write_begin();
     write_event(VR_EVENT_ALLOC, 1, 4096, 0, "tag", 9);
@@ -341,8 +333,7 @@ static void policies_are_curves(void **state) {
     scene_end();
 }
 
-static void one_event_is_a_scene(void **state) {
-    (void)state;
+TEST(one_event_is_a_scene) {
     write_begin();
     write_event(VR_EVENT_ALLOC, 1, 4096, 0, "tag", 1);
     vr_trace_writer_close(writer);
@@ -352,8 +343,7 @@ static void one_event_is_a_scene(void **state) {
     scene_end();
 }
 
-static void pools_that_end_hold_nothing(void **state) {
-    (void)state;
+TEST(pools_that_end_hold_nothing) {
     struct vr_trace_sample sample = {.pool = 0x106, .reserved_bytes = 1 << 20};
     write_begin();
     write_event(VR_EVENT_ALLOC, 1, 4096, 0, "tag", 1);
@@ -374,8 +364,7 @@ static void pools_that_end_hold_nothing(void **state) {
     scene_end();
 }
 
-static void traces_that_cannot_be_read(void **state) {
-    (void)state;
+TEST(traces_that_cannot_be_read) {
     assert_false(scene_of_trace(0)); /* it is not there */
     assert_null(scene.problem);
     assert_non_null(strstr(input.problem, "No such file"));
@@ -402,20 +391,4 @@ static void traces_that_cannot_be_read(void **state) {
     free(data);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, trace_world_begin, trace_world_end)
-        cmocka_unit_test(ranges_are_joined),
-        cmocka_unit_test(ranges_are_bounded),
-        cmocka_unit_test(sets_follow_blocks),
-        cmocka_unit_test(blocks_have_an_order),
-        cmocka_unit_test(payloads_without_zlib_are_whole),
-        TEST(scenes_are_bounded),
-        TEST(refusals_are_notes),
-        TEST(policies_are_curves),
-        TEST(one_event_is_a_scene),
-        TEST(pools_that_end_hold_nothing),
-        TEST(traces_that_cannot_be_read),
-    };
-    return cmocka_run_group_tests_name("scene", tests, NULL, NULL);
-}
+EACH_TEST(trace_world_begin, trace_world_end)

@@ -5,7 +5,6 @@
  * is thousands of calls late and refuses every question about it; a copy into memory that was freed
  * would show under AddressSanitizer, and in the numbers.
  */
-#include "base/memory.h"
 #include "unit/compute_world.h"
 
 #define LATE "memory=1G,real=on,lag=10000,seed=3"
@@ -32,9 +31,9 @@ struct stage {
     uint64_t before; /* live bytes of bookkeeping */
 };
 
-static int begin(void **state) {
+static int begin(void) {
     static struct stage stage;
-    int failed = start(state);
+    int failed = start();
     assert_ok(vram_option_set("blas_library", "none"));
     assert_ok(vram_option_set("calibration_cache", "off"));
     stage.rig = rig_make("sim", LATE);
@@ -52,12 +51,12 @@ static int begin(void **state) {
     assert_ok(vram_queue_upload(stage.rig.queue, there->b_addr, stage.product.b, OPERAND));
     assert_ok(vram_queue_wait(stage.rig.queue, VRAM_TIMEOUT_DEFAULT));
     stage.before = vr_mem_live_bytes();
-    *state = &stage;
+    rig_state = &stage;
     return failed;
 }
 
-static int finish(void **state) {
-    struct stage *stage = *state;
+static int finish(void) {
+    struct stage *stage = rig_state;
     product_end(&stage->product);
     vram_context_destroy(stage->rig.context);
     assert_int_equal(vr_mem_live_blocks(), 0);
@@ -76,8 +75,8 @@ static void fail_once(struct stage *stage) {
     assert_in_range(more_than_before(stage), OPERAND, 2 * OPERAND);
 }
 
-static void memory_under_work_stays(void **state) {
-    struct stage *stage = *state;
+TEST(memory_under_work_stays) {
+    struct stage *stage = rig_state;
     fail_once(stage);
     refuse_polls(&stage->rig, false);
     assert_in_range(more_than_before(stage), OPERAND, 2 * OPERAND);
@@ -90,8 +89,8 @@ static void memory_under_work_stays(void **state) {
 }
 
 /* The scheduler ends, the program's queue goes on: the memory is the device's. */
-static void memory_outlives_its_scheduler(void **state) {
-    struct stage *stage = *state;
+TEST(memory_outlives_its_scheduler) {
+    struct stage *stage = rig_state;
     fail_once(stage);
     assert_ok(vram_scheduler_destroy(stage->scheduler));
     assert_in_range(more_than_before(stage), OPERAND / 2, 2 * OPERAND);
@@ -100,16 +99,16 @@ static void memory_outlives_its_scheduler(void **state) {
 }
 
 /* Nobody may ever hear how far the queue is: the device ends it, and then frees the memory. */
-static void a_driver_may_never_say(void **state) {
-    struct stage *stage = *state;
+TEST(a_driver_may_never_say) {
+    struct stage *stage = rig_state;
     fail_once(stage);
     assert_ok(vram_scheduler_destroy(stage->scheduler));
     assert_in_range(more_than_before(stage), OPERAND / 2, 2 * OPERAND);
 }
 
 /* The scheduler's own queues end with it, and what was left in them is finished then. */
-static void memory_of_own_queues(void **state) {
-    struct stage *stage = *state;
+TEST(memory_of_own_queues) {
+    struct stage *stage = rig_state;
     vram_scheduler *scheduler = scheduler_of(stage->pool, VRAM_PLACE_DEVICE);
     assert_ok(vram_matmul_warm_up(scheduler, 8, 8, 8));
     stage->before = vr_mem_live_bytes();
@@ -122,8 +121,8 @@ static void memory_of_own_queues(void **state) {
 }
 
 /* A failure that leaves nothing under way keeps nothing. */
-static void memory_without_work_goes_at_once(void **state) {
-    struct stage *stage = *state;
+TEST(memory_without_work_goes_at_once) {
+    struct stage *stage = rig_state;
     vram_sim_fault fault = {.size = sizeof fault,
                             .call = VRAM_SIM_DOWNLOAD,
                             .nth = 1,
@@ -137,13 +136,4 @@ static void memory_without_work_goes_at_once(void **state) {
     assert_ok(vram_sim_fault_set(stage->rig.context, NULL));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(memory_under_work_stays, begin, finish),
-        cmocka_unit_test_setup_teardown(memory_outlives_its_scheduler, begin, finish),
-        cmocka_unit_test_setup_teardown(a_driver_may_never_say, begin, finish),
-        cmocka_unit_test_setup_teardown(memory_of_own_queues, begin, finish),
-        cmocka_unit_test_setup_teardown(memory_without_work_goes_at_once, begin, finish),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, finish)

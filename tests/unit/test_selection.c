@@ -2,20 +2,11 @@
 /*
  * test_selection.c: which device is chosen for so many bytes, and what is said when none will do.
  */
-#include "base/memory.h"
-#include "base/option.h"
 #include "byte_units.h"
-#include "unit/nothing_left.h"
+#include "rig/rig.h"
 #include "vram/vram.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static vram_context *context_make(const char *sim) {
     vram_context_options options = {.size = sizeof options, .backends = "sim,host", .sim = sim};
@@ -31,8 +22,7 @@ static vram_status select_for(vram_context *context, uint64_t bytes, const char 
 }
 
 /* features.md, item 9: fits a GPU, only the CPU, none; and the second GPU. */
-static void test_the_first_with_room_is_chosen(void **state) {
-    (void)state;
+TEST(test_the_first_with_room_is_chosen) {
     uint32_t index = 99;
     assert_int_equal(vram_option_set("host_memory", "16G"), VRAM_OK);
     vram_context *context = context_make("devices=2,memory=8G");
@@ -52,8 +42,7 @@ static void test_the_first_with_room_is_chosen(void **state) {
 }
 
 /* The CPU is the last resort of a simulation too, with little that every machine has. */
-static void test_the_host_is_chosen_last(void **state) {
-    (void)state;
+TEST(test_the_host_is_chosen_last) {
     uint32_t index = 99;
     vram_context *context = context_make("devices=2,memory=32M");
     assert_int_equal(select_for(context, 16 * MIB, NULL, &index), VRAM_OK);
@@ -64,8 +53,7 @@ static void test_the_host_is_chosen_last(void **state) {
 }
 
 /* Without any device the error says what is missing, not only that nothing was found. */
-static void test_no_device_says_why(void **state) {
-    (void)state;
+TEST(test_no_device_says_why) {
     vram_context_options options = {.size = sizeof options, .backends = "cuda"};
     vram_context *context;
     vram_device *device;
@@ -82,8 +70,7 @@ static void test_no_device_says_why(void **state) {
     vram_context_destroy(context);
 }
 
-static void test_the_refusal_says_what_each_had(void **state) {
-    (void)state;
+TEST(test_the_refusal_says_what_each_had) {
     uint32_t index = 99;
     vram_context *context = context_make("devices=2,memory=8G,others=2G");
     assert_int_equal(select_for(context, 12 * GIB + GIB / 2, "sim", &index),
@@ -100,8 +87,7 @@ static void test_the_refusal_says_what_each_had(void **state) {
     vram_context_destroy(context);
 }
 
-static void test_an_order_is_kept_to(void **state) {
-    (void)state;
+TEST(test_an_order_is_kept_to) {
     uint32_t index = 99;
     vram_context *context = context_make("devices=3,memory=8G");
     assert_int_equal(select_for(context, GIB, "sim:2", &index), VRAM_OK);
@@ -117,8 +103,7 @@ static void test_an_order_is_kept_to(void **state) {
     vram_context_destroy(context);
 }
 
-static void test_a_device_that_does_not_tell_is_trusted_with_most(void **state) {
-    (void)state;
+TEST(test_a_device_that_does_not_tell_is_trusted_with_most) {
     uint32_t index = 99;
     vram_context *context = context_make("memory=10G,info=off");
     assert_int_equal(select_for(context, 8 * GIB, "sim", &index), VRAM_OK);
@@ -126,8 +111,7 @@ static void test_a_device_that_does_not_tell_is_trusted_with_most(void **state) 
     vram_context_destroy(context);
 }
 
-static void test_the_limit_counts(void **state) {
-    (void)state;
+TEST(test_the_limit_counts) {
     uint32_t index = 99;
     assert_int_equal(vram_option_set("device_limit", "3G"), VRAM_OK);
     vram_context *context = context_make("memory=8G");
@@ -142,8 +126,7 @@ static void test_the_limit_counts(void **state) {
 }
 
 /* A device that cannot be asked is passed by, whatever it fails with, and nothing is left open. */
-static void test_a_device_that_fails_is_passed_by(void **state) {
-    (void)state;
+TEST(test_a_device_that_fails_is_passed_by) {
     static const vram_sim_call calls[] = {VRAM_SIM_DEVICE_OPEN, VRAM_SIM_MEMORY_INFO};
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         uint32_t index = 99;
@@ -163,27 +146,7 @@ static void test_a_device_that_fails_is_passed_by(void **state) {
     }
 }
 
-static void test_bad_input(void **state) {
-    (void)state;
-    uint32_t index = 99;
-    vram_select_options options = {.size = 1};
-    vram_context *context = context_make("memory=8G");
-    assert_int_equal(vram_device_select(context, NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_select(context, &options, &index), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_select(NULL, NULL, &index), VRAM_ERR_INVALID);
-    static const char *const orders[] = {"nvidia",    "sim:",  "sim:x",  ":1",
-                                         "sim,,host", "sim;1", "sim:1x", "sim:99999999"};
-    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
-        assert_int_equal(select_for(context, 0, orders[i], &index), VRAM_ERR_INVALID);
-    }
-    assert_int_equal(select_for(context, UINT64_MAX, "sim", &index), VRAM_ERR_DEVICE_MEMORY);
-    assert_int_equal(index, 99);
-    vram_context_destroy(context);
-    assert_int_equal(vram_device_select(context, NULL, &index), VRAM_ERR_STALE);
-}
-
-static void test_the_same_hardware_is_recognised(void **state) {
-    (void)state;
+TEST(test_the_same_hardware_is_recognised) {
     vram_device_info a = {.size = sizeof a, .backend = "cuda"}, b = a;
     assert_false(vram_device_same(&a, &b)); /* nothing is known */
     assert_false(vram_device_same(&a, NULL));
@@ -203,19 +166,36 @@ static void test_the_same_hardware_is_recognised(void **state) {
     assert_false(vram_device_same(&a, &b));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_the_first_with_room_is_chosen, nothing_left),
-        cmocka_unit_test_teardown(test_the_host_is_chosen_last, nothing_left),
-        cmocka_unit_test_teardown(test_no_device_says_why, nothing_left),
-        cmocka_unit_test_teardown(test_the_refusal_says_what_each_had, nothing_left),
-        cmocka_unit_test_teardown(test_an_order_is_kept_to, nothing_left),
-        cmocka_unit_test_teardown(test_a_device_that_does_not_tell_is_trusted_with_most,
-                                  nothing_left),
-        cmocka_unit_test_teardown(test_the_limit_counts, nothing_left),
-        cmocka_unit_test_teardown(test_a_device_that_fails_is_passed_by, nothing_left),
-        cmocka_unit_test_teardown(test_bad_input, nothing_left),
-        cmocka_unit_test_teardown(test_the_same_hardware_is_recognised, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+/* An order with a number that no device has, and a context that chooses by itself. */
+TEST(orders_of_devices) {
+    uint32_t index = 77;
+    vram_context *sim = context_make("memory=64M");
+    vram_select_options options = {.size = sizeof options, .order = "sim:99999999999999999999"};
+    assert_int_equal(vram_device_select(sim, &options, &index), VRAM_ERR_INVALID);
+    options.order = "a backend of a name that is longer than any that there is";
+    assert_int_equal(vram_device_select(sim, &options, &index), VRAM_ERR_INVALID);
+    assert_int_equal(index, 77);
+    vram_context_destroy(sim);
+    vram_context_options host = {.size = sizeof host, .backends = "host", .sim = ""};
+    vram_context *context;
+    assert_int_equal(vram_context_create(&host, &context), VRAM_OK);
+    assert_int_equal(vram_device_select(context, NULL, &index), VRAM_OK);
+    assert_int_equal(index, 0);
+    vram_context_destroy(context);
+}
+
+/* Who asks for a simulation gets it, also beside other devices. */
+TEST(the_best_is_what_was_asked_for) {
+    vram_context_options both = {.size = sizeof both, .backends = "host,sim", .sim = "memory=64M"};
+    vram_device_info info = {.size = sizeof info};
+    vram_context *context;
+    vram_device *device;
+    uint32_t index;
+    assert_int_equal(vram_context_create(&both, &context), VRAM_OK);
+    assert_int_equal(vram_device_count(context), 2);
+    assert_int_equal(vram_device_best(context, &index), VRAM_OK);
+    assert_int_equal(vram_device_open(context, index, &device), VRAM_OK);
+    assert_int_equal(vram_device_describe(device, &info), VRAM_OK);
+    assert_string_equal(info.backend, "sim");
+    vram_context_destroy(context);
 }

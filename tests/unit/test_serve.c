@@ -5,19 +5,16 @@
  */
 #include "exporter/answer.h"
 #include "page_maker.h"
+#include "rig/rig.h"
 #include "serve/live_watch.h"
 #include "serve/serve_answer.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---------------------------------------------------------------- the system */
 
@@ -76,8 +73,7 @@ static int code_of(const char *path, const char *query, const char *host, const 
     return code;
 }
 
-static void only_the_url_is_answered(void **state) {
-    (void)state;
+TEST(only_the_url_is_answered) {
     snprintf(options.token, sizeof options.token, "secret");
     static const struct {
         const char *path, *host, *origin;
@@ -119,8 +115,7 @@ static void only_the_url_is_answered(void **state) {
     options.live = live;
 }
 
-static void questions_are_read(void **state) {
-    (void)state;
+TEST(questions_are_read) {
     static const struct {
         const char *query;
         int code;
@@ -152,8 +147,7 @@ static void questions_are_read(void **state) {
     asked.fails = false;
 }
 
-static void tokens_differ(void **state) {
-    (void)state;
+TEST(tokens_differ) {
     char one[SERVE_TOKEN_MAX], other[SERVE_TOKEN_MAX];
     assert_true(serve_token_make(one) && serve_token_make(other));
     assert_int_equal(strlen(one), SERVE_TOKEN_MAX - 1);
@@ -171,8 +165,7 @@ static bool metrics(void *user, vram_metrics_format format, vram_write_fn *write
     return user == NULL && write(to, format == VRAM_METRICS_OPENMETRICS ? "open" : "plain", 4);
 }
 
-static void exporters_answer(void **state) {
-    (void)state;
+TEST(exporters_answer) {
     struct exporter_options exporter = {
         .hosts = {"first.example", "second.example"}, .host_count = 2, .metrics = metrics};
     static const struct {
@@ -256,8 +249,7 @@ static const char *document_of(struct live_watch *watch, uint64_t generation, ui
     return text;
 }
 
-static void a_process_is_watched(void **state) {
-    (void)state;
+TEST(a_process_is_watched) {
     uint64_t since;
     struct live_watch *watch = watch_begin();
     assert_false(live_watch_is_read(watch)); /* nobody has asked yet */
@@ -299,8 +291,7 @@ static void a_process_is_watched(void **state) {
 }
 
 /* Blocks may be older than the clock was when they were asked for. */
-static void blocks_have_an_age(void **state) {
-    (void)state;
+TEST(blocks_have_an_age) {
     static struct live_document now;
     static char text[1 << 16];
     assert_true(live_past_begin(&now.past));
@@ -316,8 +307,7 @@ static void blocks_have_an_age(void **state) {
     live_document_free(&now);
 }
 
-static int folder_make(void **state) {
-    (void)state;
+static int folder_make(void) {
     snprintf(runtime, sizeof runtime, "/tmp/vram_serve_XXXXXX");
     if (mkdtemp(runtime) == NULL) {
         return -1;
@@ -326,19 +316,8 @@ static int folder_make(void **state) {
     return mkdir(folder, 0700) != 0 || setenv("XDG_RUNTIME_DIR", runtime, 1) != 0;
 }
 
-static int folder_remove(void **state) {
-    (void)state;
+static int folder_remove(void) {
     return rmdir(folder) != 0 || rmdir(runtime) != 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_the_url_is_answered),
-        cmocka_unit_test(questions_are_read),
-        cmocka_unit_test(tokens_differ),
-        cmocka_unit_test(exporters_answer),
-        cmocka_unit_test(a_process_is_watched),
-        cmocka_unit_test(blocks_have_an_age),
-    };
-    return cmocka_run_group_tests_name("serve", tests, folder_make, folder_remove);
-}
+WHOLE_FILE(folder_make, folder_remove)

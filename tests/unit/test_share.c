@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_share.c: memory in two processes: contents, neighbours, ends in every order, time, names. */
+#include "base/handle.h"
+#include "base/memory.h"
+#include "base/option.h"
 #include "share_world.h"
 
-#include "nothing_left.h"
 #include "race_rounds.h"
 
 #include <stdatomic.h>
@@ -171,53 +173,8 @@ static const struct share_part parts[] = {
 
 /* -------------------------------------------------------------------- contents */
 
-static void contents_are_equal_both_ways(void **state) {
-    (void)state;
-    for (int i = 0; i < BACKENDS; i++) {
-        struct share_world world;
-        struct share_child child;
-        vram_share *share;
-        vram_share_token token;
-        share_backend = backends[i];
-        share_world_open(&world, VRAM_POOL_SHAREABLE);
-        vram_addr addr = share_block(&world, 5 * MIB + 100, FIRST);
-        share_export_one(addr, 0, &share, &token);
-        share_spawn(&child, "answer", &token, NULL);
-        assert_int_equal(share_end(&child), 0);
-        assert_int_equal(share_count(&world, addr, 5 * MIB + 100, SECOND), (5 * MIB + 100) / 4);
-        share_await_readers(share, 0);
-        assert_ok(vram_share_close(share));
-        share_world_close(&world);
-    }
-    share_backend = "host";
-}
-
-static void a_block_has_no_neighbour(void **state) {
-    (void)state;
-    for (int i = 0; i < BACKENDS; i++) {
-        struct share_world world;
-        struct share_child child;
-        vram_share *share;
-        vram_share_token token;
-        share_backend = backends[i];
-        share_world_open(&world, VRAM_POOL_SHAREABLE);
-        vram_addr gone = share_block(&world, 2 * MIB, CANARY);
-        (void)share_block(&world, 40000, CANARY);
-        assert_ok(vram_free(gone, world.queue));
-        vram_addr addr = share_block(&world, 40000, FIRST);
-        (void)share_block(&world, 40000, CANARY);
-        share_export_one(addr, 0, &share, &token);
-        share_spawn(&child, "scan", &token, NULL);
-        assert_int_equal(share_end(&child), 0);
-        share_world_close(&world); /* closes the share, too */
-        assert_int_equal(vram_share_close(share), VRAM_ERR_STALE);
-    }
-    share_backend = "host";
-}
-
 /* Parts stay in the order of the call, whatever the order of their addresses. */
-static void blocks_are_exported_in_any_order(void **state) {
-    (void)state;
+TEST(blocks_are_exported_in_any_order) {
     static const int order[] = {2, 0, 3, 1};
     struct share_world world, other;
     vram_addr blocks[4], given[4];
@@ -247,47 +204,7 @@ static void blocks_are_exported_in_any_order(void **state) {
     share_world_close(&world);
 }
 
-static void small_blocks_travel_in_groups(void **state) {
-    (void)state;
-    enum { COUNT = 3000 };
-    static vram_addr blocks[COUNT];
-    static vram_share_part opened[COUNT];
-    struct share_world world, other;
-    vram_share *share, *there;
-    vram_share_token token;
-    vram_share_info info = {.size = sizeof info};
-    uint32_t descriptors = 0;
-    share_world_open(&world, VRAM_POOL_SHARE_GROUP);
-    share_device_open(&other);
-    for (uint32_t i = 0; i < COUNT; i++) {
-        assert_ok(vram_alloc(world.pool, 1000 + i, world.queue, &blocks[i]));
-        assert_ok(vram_queue_fill(world.queue, blocks[i], i, 4, 1000));
-    }
-    assert_ok(vram_queue_wait(world.queue, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_share_export(blocks, COUNT, NULL, &share));
-    assert_ok(vram_share_token_get(share, &token));
-    descriptors = descriptors_open();
-    assert_ok(vram_share_open(other.device, &token, NULL, &there));
-    assert_ok(vram_share_info_get(there, &info));
-    assert_int_equal(info.parts, COUNT);
-    assert_true(info.handles < 20 && info.alive && !info.exported);
-    assert_ok(vram_share_parts_get(there, 0, COUNT, opened));
-    assert_int_equal(vram_share_parts_get(there, 1, COUNT, opened), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_parts_get(there, COUNT + 1, 0, opened), VRAM_ERR_INVALID);
-    for (uint32_t i = 0; i < COUNT; i += 97) {
-        assert_int_equal(opened[i].bytes, 1000 + i);
-        assert_int_equal(share_count(&other, opened[i].addr, 1000, i), 250);
-    }
-    assert_ok(vram_share_close(there));
-    share_await_readers(share, 0);
-    /* the timeline's descriptor stays as long as the export */
-    assert_true(descriptors_open() <= descriptors + 1);
-    share_world_close(&world);
-    share_world_close(&other);
-}
-
-static void what_cannot_be_exported_is_refused(void **state) {
-    (void)state;
+TEST(what_cannot_be_exported_is_refused) {
     struct share_world world, plain;
     vram_share *share = NULL;
     vram_share_token token;
@@ -317,14 +234,14 @@ static void what_cannot_be_exported_is_refused(void **state) {
     assert_ok(vram_share_close(NULL));
     share_export_one(addr, 0, &share, &token);
     assert_int_equal(vram_share_token_get(share, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_list(NULL, NULL, NULL), VRAM_ERR_INVALID);
     assert_ok(vram_share_close(share));
     assert_int_equal(vram_share_close(share), VRAM_ERR_STALE);
     share_world_close(&plain);
     share_world_close(&world);
 }
 
-static void pools_that_cannot_share_say_so(void **state) {
-    (void)state;
+TEST(pools_that_cannot_share_say_so) {
     struct share_world world;
     vram_pool *pool = NULL;
     vram_pool_options options = {
@@ -343,8 +260,7 @@ static void pools_that_cannot_share_say_so(void **state) {
 
 /* Pools that are created while the option `exportable` is on, and not those before or those of
    segments. */
-static void the_option_makes_groups(void **state) {
-    (void)state;
+TEST(the_option_makes_groups) {
     struct share_world world, later, other;
     vram_share *share = NULL, *there;
     vram_share_part part;
@@ -374,38 +290,7 @@ static void the_option_makes_groups(void **state) {
 
 /* ------------------------------------------------------------------------ ends */
 
-static void either_side_closes_first(void **state) {
-    (void)state;
-    struct share_world world, other;
-    vram_share *share, *there, *again;
-    vram_share_token token;
-    vram_share_part part;
-    share_world_open(&world, VRAM_POOL_SHARE_GROUP);
-    share_device_open(&other);
-    vram_addr addr = share_block(&world, 100000, FIRST), next;
-    share_export_one(addr, 0, &share, &token);
-    assert_ok(vram_share_open(other.device, &token, NULL, &there));
-    assert_ok(vram_share_parts_get(there, 0, 1, &part));
-    assert_ok(vram_share_close(share));
-    assert_int_equal(vram_share_open(other.device, &token, NULL, &again), VRAM_ERR_STALE);
-    /* The block is free, but a reader has it: it is not handed out again. */
-    assert_ok(vram_free(addr, world.queue));
-    for (int i = 0; i < 100; i++) {
-        assert_ok(vram_alloc(world.pool, 100000, world.queue, &next));
-        assert_true(next != addr);
-    }
-    assert_int_equal(share_count(&other, part.addr, 100000, FIRST), 25000);
-    assert_ok(vram_share_close(there));
-    share_world_close(&other);
-    for (int i = 0; i < 1000 && share_folder_entries("vram-s-"); i++) {
-        usleep(1000);
-    }
-    assert_int_equal(share_folder_entries("vram-s-"), 0); /* the server has ended */
-    share_world_close(&world);
-}
-
-static void a_pool_that_ends_leaves_readers_their_memory(void **state) {
-    (void)state;
+TEST(a_pool_that_ends_leaves_readers_their_memory) {
     struct share_world world, other;
     vram_share *share, *there;
     vram_share_token token;
@@ -422,8 +307,7 @@ static void a_pool_that_ends_leaves_readers_their_memory(void **state) {
     assert_int_equal(vram_share_close(there), VRAM_ERR_STALE);
 }
 
-static void memory_outlives_a_killed_owner(void **state) {
-    (void)state;
+TEST(memory_outlives_a_killed_owner) {
     for (int i = 0; i < BACKENDS; i++) {
         struct share_world world;
         struct share_child child;
@@ -451,8 +335,7 @@ static void memory_outlives_a_killed_owner(void **state) {
 }
 
 /* Rounds of opening and killing: nothing is left of a reader, and none hangs. */
-static void readers_are_killed_at_any_time(void **state) {
-    (void)state;
+TEST(readers_are_killed_at_any_time) {
     const char *text = getenv("SHARE_ROUNDS");
     int rounds = text ? atoi(text) : (int)race_rounds(300);
     struct share_world world;
@@ -493,8 +376,7 @@ static void readers_are_killed_at_any_time(void **state) {
     share_world_close(&world);
 }
 
-static void owners_are_killed_at_any_time(void **state) {
-    (void)state;
+TEST(owners_are_killed_at_any_time) {
     struct share_world world;
     uint32_t descriptors = 0;
     share_device_open(&world);
@@ -526,41 +408,7 @@ static void owners_are_killed_at_any_time(void **state) {
 
 /* ------------------------------------------------------- read-only, users, pids */
 
-static void a_read_only_share_is_not_written(void **state) {
-    (void)state;
-    for (int i = 0; i < 4 * BACKENDS; i++) {
-        struct share_world world, other;
-        vram_share *share, *there;
-        vram_share_token token;
-        vram_share_part part;
-        vram_share_info info = {.size = sizeof info};
-        bool exported = i & 1, opened = i & 2;
-        vram_share_options options = {.size = sizeof options,
-                                      .flags = opened ? VRAM_SHARE_READ_ONLY : 0};
-        share_backend = backends[i / 4];
-        share_world_open(&world, VRAM_POOL_SHAREABLE);
-        share_device_open(&other);
-        vram_addr addr = share_block(&world, MIB, FIRST);
-        share_export_one(addr, exported ? VRAM_SHARE_READ_ONLY : 0, &share, &token);
-        assert_ok(vram_share_open(other.device, &token, &options, &there));
-        assert_ok(vram_share_parts_get(there, 0, 1, &part));
-        assert_ok(vram_share_info_get(there, &info));
-        assert_int_equal(info.read_only, exported || opened);
-        assert_int_equal(share_count(&other, part.addr, MIB, FIRST), MIB / 4);
-        assert_int_equal(vram_queue_fill(other.queue, part.addr, 1, 4, 4),
-                         exported || opened ? VRAM_ERR_INVALID : VRAM_OK);
-        assert_ok(vram_queue_fill(world.queue, addr, SECOND, 4, MIB)); /* the owner may */
-        assert_ok(vram_queue_wait(world.queue, VRAM_TIMEOUT_DEFAULT));
-        assert_ok(vram_queue_wait(other.queue, VRAM_TIMEOUT_DEFAULT));
-        assert_true(share_count(&other, part.addr, MIB, SECOND) >= MIB / 4 - 1);
-        share_world_close(&other);
-        share_world_close(&world);
-    }
-    share_backend = "host";
-}
-
-static void readers_are_listed_by_their_process(void **state) {
-    (void)state;
+TEST(readers_are_listed_by_their_process) {
     struct share_world world;
     struct share_child child[2];
     vram_share *share;
@@ -597,8 +445,7 @@ static void readers_are_listed_by_their_process(void **state) {
     share_world_close(&world);
 }
 
-static void another_user_needs_to_be_named(void **state) {
-    (void)state;
+TEST(another_user_needs_to_be_named) {
     struct share_world world;
     struct share_child child;
     vram_share *share, *named;
@@ -633,36 +480,6 @@ static void another_user_needs_to_be_named(void **state) {
 
 /* ------------------------------------------------------------------- time, names */
 
-static void points_are_waited_for_elsewhere(void **state) {
-    (void)state;
-    for (int i = 0; i < BACKENDS; i++) {
-        struct share_world world;
-        struct share_child child;
-        vram_share *share;
-        vram_share_token token;
-        uint64_t value = 0;
-        share_backend = backends[i];
-        share_world_open(&world, VRAM_POOL_SHAREABLE);
-        vram_addr addr = share_block(&world, MIB, 0);
-        share_export_one(addr, 0, &share, &token);
-        assert_ok(vram_share_wait(share, 0, 0)); /* nothing is marked */
-        assert_int_equal(vram_share_wait(share, 1, 0), VRAM_ERR_TIMEOUT);
-        share_spawn(&child, "follow", &token, NULL);
-        share_await(&child);
-        for (uint32_t mark = 1; mark <= 20; mark++) {
-            assert_ok(vram_queue_fill(world.queue, addr, mark, 4, MIB));
-            assert_ok(vram_share_mark(share, world.queue, &value));
-            assert_int_equal(value, mark);
-            usleep(500);
-        }
-        assert_ok(vram_share_wait(share, 0, LONG));
-        assert_int_equal(share_end(&child), 0);
-        assert_int_equal(vram_share_mark(share, world.queue, NULL), VRAM_ERR_INVALID);
-        share_world_close(&world);
-    }
-    share_backend = "host";
-}
-
 static atomic_bool held;
 
 static void hold_queue(const vram_kernel_call *call) {
@@ -686,11 +503,10 @@ static void launch_hold(const struct share_world *world) {
 }
 
 /* Memory is not unmapped under work of the reader. */
-static void a_close_waits_for_work(void **state) {
+TEST(a_close_waits_for_work) {
     struct share_world world, other;
     vram_share *share, *there;
     vram_share_token token;
-    (void)state;
     share_world_open(&world, VRAM_POOL_SHAREABLE);
     assert_ok(vram_option_set("wait_timeout", "50ms"));
     share_device_open(&other);
@@ -707,12 +523,11 @@ static void a_close_waits_for_work(void **state) {
 }
 
 /* Value 0 is the last that was marked: also while its work is under way. */
-static void the_last_mark_is_waited_for(void **state) {
+TEST(the_last_mark_is_waited_for) {
     struct share_world world;
     vram_share *share;
     vram_share_token token;
     uint64_t value = 0;
-    (void)state;
     share_world_open(&world, VRAM_POOL_SHAREABLE);
     share_export_one(share_block(&world, MIB, 0), 0, &share, &token);
     launch_hold(&world);
@@ -724,49 +539,7 @@ static void the_last_mark_is_waited_for(void **state) {
     share_world_close(&world);
 }
 
-static void names_lead_to_the_newest_version(void **state) {
-    (void)state;
-    struct share_world world;
-    struct share_child old, fresh;
-    vram_share *first, *second, *none = NULL;
-    vram_share_token token;
-    vram_share_name names[4];
-    uint64_t version = 0;
-    uint32_t count = 4;
-    share_world_open(&world, VRAM_POOL_SHAREABLE);
-    share_export_one(share_block(&world, MIB, 7), 0, &first, &token);
-    assert_int_equal(vram_share_open_name(world.device, "weights/layer0", NULL, &none),
-                     VRAM_ERR_INVALID);
-    assert_ok(vram_share_publish(first, "weights/layer0", &version));
-    assert_int_equal(version, 1);
-    assert_int_equal(vram_share_publish(first, "other", &version), VRAM_ERR_BUSY);
-    share_spawn(&old, "name", NULL, "1 7");
-    share_await(&old);
-    vram_addr addr = share_block(&world, MIB, 8);
-    assert_ok(vram_share_export(&addr, 1, NULL, &second));
-    assert_ok(vram_share_publish(second, "weights/layer0", &version));
-    assert_int_equal(version, 2);
-    assert_ok(vram_share_close(first)); /* the newer version keeps the name */
-    share_spawn(&fresh, "name", NULL, "2 8");
-    share_await(&fresh);
-    assert_ok(vram_share_list(NULL, names, &count));
-    assert_int_equal(count, 1);
-    assert_string_equal(names[0].name, "weights/layer0");
-    assert_int_equal(names[0].version, 2);
-    count = 0;
-    assert_ok(vram_share_list(NULL, NULL, &count));
-    assert_int_equal(count, 1);
-    assert_int_equal(share_end(&old), 0); /* its memory was never reused */
-    assert_int_equal(share_end(&fresh), 0);
-    assert_ok(vram_share_close(second));
-    count = 0;
-    assert_ok(vram_share_list(NULL, NULL, &count));
-    assert_int_equal(count, 0);
-    share_world_close(&world);
-}
-
-static void an_owner_that_restarts_takes_its_names_over(void **state) {
-    (void)state;
+TEST(an_owner_that_restarts_takes_its_names_over) {
     struct share_world world;
     struct share_child owner;
     vram_share *share, *again;
@@ -789,114 +562,24 @@ static void an_owner_that_restarts_takes_its_names_over(void **state) {
     share_world_close(&world);
 }
 
-static void bad_names_are_refused(void **state) {
-    (void)state;
-    struct share_world world;
-    vram_share *share, *there;
-    vram_share_token token;
-    char text[VRAM_SHARE_NAME_MAX + 1];
-    const char *const bad[] = {NULL, "", ".", "../x", "a b", "tab\t", "\x80", text};
-    memset(text, 'n', sizeof text - 1);
-    text[sizeof text - 1] = 0;
-    share_world_open(&world, VRAM_POOL_SHAREABLE);
-    share_export_one(share_block(&world, MIB, 7), 0, &share, &token);
-    assert_ok(vram_share_open(world.device, &token, NULL, &there));
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(vram_share_publish(share, bad[i], NULL), VRAM_ERR_INVALID);
-        assert_int_equal(vram_share_open_name(world.device, bad[i], NULL, &there),
-                         VRAM_ERR_INVALID);
-    }
-    text[VRAM_SHARE_NAME_MAX - 1] = 0;
-    assert_ok(vram_share_publish(share, text, NULL));
-    assert_int_equal(vram_share_publish(there, "x", NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_token_get(there, &token), VRAM_ERR_INVALID);
-    uint64_t value;
-    assert_int_equal(vram_share_mark(there, world.queue, &value), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_list(NULL, NULL, NULL), VRAM_ERR_INVALID);
-    /* A file that somebody planted is not a name. */
-    char path[200];
-    snprintf(path, sizeof path, "%s/vram-n-planted", share_dir);
-    FILE *file = fopen(path, "w");
-    fputs("vram-name 1\n18446744073709551615\nzz\n", file);
-    fclose(file);
-    assert_int_equal(vram_share_open_name(world.device, "planted", NULL, &there), VRAM_ERR_INVALID);
-    share_world_close(&world);
-}
-
-static void null_is_refused(void **state) {
-    (void)state;
-    struct share_world world;
-    vram_share *share;
-    vram_share_token token = {{0}};
-    vram_share_part part;
-    vram_share_fabric fabric = {{0}};
-    uint64_t value;
-    share_device_open(&world);
-    assert_int_equal(vram_share_token_get(NULL, &token), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_open(NULL, &token, NULL, &share), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_open(world.device, NULL, NULL, &share), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_open(world.device, &token, NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_open_name(NULL, "x", NULL, &share), VRAM_ERR_INVALID);
-    vram_share_options nowhere = {.size = sizeof nowhere, .dir = "/dev/null/shares"};
-    assert_int_equal(vram_share_open_name(NULL, "x", &nowhere, &share), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_open_name(world.device, "x", NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_parts_get(NULL, 0, 0, &part), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_parts_get(NULL, 0, 0, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_info_get(NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_mark(NULL, world.queue, &value), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_wait(NULL, 1, 0), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_publish(NULL, "x", NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_fabric_get(NULL, &fabric), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_fabric_open(NULL, &fabric, NULL, &share), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_fabric_open(world.device, NULL, NULL, &share), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_fabric_open(world.device, &fabric, NULL, NULL), VRAM_ERR_INVALID);
-    share_world_close(&world);
-}
-
 /* The end of an export whose reader has just gone is the server's, in its own thread. */
-static int share_end_test(void **state) {
+static int share_end_test(void) {
     share_folder_remove();
     for (int i = 0; i < 2000 && (vr_mem_live_bytes() || vr_handle_live(0)); i++) {
         usleep(1000);
     }
-    return nothing_left(state);
+    vr_option_reset();
+    return 0;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, share_folder_make, share_end_test)
-
-int main(int count, char **arguments) {
-    if (count == 5) {
-        return share_play(parts, sizeof parts / sizeof parts[0], arguments);
-    }
-#ifdef FAKE_CUDA_PATH
-    setenv("VRAM_CUDA_LIBRARY", FAKE_CUDA_PATH, 1);
-#endif
-#ifdef FAKE_HIP_PATH
-    setenv("VRAM_HIP_LIBRARY", FAKE_HIP_PATH, 1);
-#endif
-    const struct CMUnitTest tests[] = {
-        TEST(contents_are_equal_both_ways),
-        TEST(a_block_has_no_neighbour),
-        TEST(blocks_are_exported_in_any_order),
-        TEST(small_blocks_travel_in_groups),
-        TEST(what_cannot_be_exported_is_refused),
-        TEST(pools_that_cannot_share_say_so),
-        TEST(the_option_makes_groups),
-        TEST(either_side_closes_first),
-        TEST(a_pool_that_ends_leaves_readers_their_memory),
-        TEST(memory_outlives_a_killed_owner),
-        TEST(readers_are_killed_at_any_time),
-        TEST(owners_are_killed_at_any_time),
-        TEST(a_read_only_share_is_not_written),
-        TEST(readers_are_listed_by_their_process),
-        TEST(another_user_needs_to_be_named),
-        TEST(points_are_waited_for_elsewhere),
-        TEST(the_last_mark_is_waited_for),
-        TEST(a_close_waits_for_work),
-        TEST(names_lead_to_the_newest_version),
-        TEST(an_owner_that_restarts_takes_its_names_over),
-        TEST(bad_names_are_refused),
-        TEST(null_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+static int play(int count, char **words) {
+    return count == 5 ? share_play(parts, sizeof parts / sizeof parts[0], words) : 2;
 }
+CHILD(play)
+
+static int begin_file(void) {
+    return setenv("VRAM_CUDA_LIBRARY", FAKE_CUDA_PATH, 1) |
+           setenv("VRAM_HIP_LIBRARY", FAKE_HIP_PATH, 1);
+}
+WHOLE_FILE(begin_file, NULL)
+EACH_TEST(share_folder_make, share_end_test)

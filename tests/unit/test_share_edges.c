@@ -4,13 +4,11 @@
  * allocation and every call of the driver fails in its turn; peers of other users; planted files.
  * The exporter and the reader are two contexts of one process.
  */
-#include "share_world.h"
-
-#include "base/error.h"
 #include "base/handle.h"
 #include "base/memory.h"
+#include "share_world.h"
+
 #include "fault_step.h"
-#include "nothing_left.h"
 #include "share/share_wire.h"
 #include "system_call.h"
 #include "vram/sim.h"
@@ -21,8 +19,6 @@
 static struct share_world owner, reader;
 static vram_addr block;
 static vram_share_options general; /* of all calls below */
-static uint32_t descriptors;
-static uint64_t blocks_before;
 
 static void worlds_open(void) {
     share_world_open(&owner, VRAM_POOL_SHAREABLE);
@@ -36,115 +32,12 @@ static void worlds_close(void) {
     share_world_close(&owner);
 }
 
-/* A whole life of a share, each step of which may fail. */
-static void share_lives(void) {
-    vram_share *share = NULL, *opened = NULL, *named = NULL;
-    vram_share_token token;
-    vram_share_name names[2];
-    uint32_t count = 2;
-    uint64_t value;
-    general.timeout_ns = UINT64_C(50000000);
-    if (vram_share_export(&block, 1, &general, &share) != VRAM_OK) {
-        return;
-    }
-    (void)vram_share_publish(share, "weights", NULL);
-    (void)vram_share_list(&general, names, &count);
-    if (vram_share_token_get(share, &token) == VRAM_OK) {
-        (void)vram_share_open(reader.device, &token, &general, &opened);
-    }
-    (void)vram_share_mark(share, owner.queue, &value);
-    (void)vram_share_open_name(reader.device, "weights", &general, &named);
-    if (opened) {
-        (void)vram_share_wait(opened, value, UINT64_C(1000000));
-    }
-    (void)vram_share_close(named);
-    (void)vram_share_close(opened);
-    (void)vram_share_close(share);
-}
-
-/* The server's thread may still be ending. */
-static void nothing_is_left(void) {
-    for (int i = 0; i < 3000; i++) {
-        if (vr_mem_live_blocks() <= blocks_before && descriptors_open() <= descriptors) {
-            vr_error_clear();
-            return;
-        }
-        usleep(1000);
-    }
-    fail_msg("%d blocks and %d descriptors are left; %s failed with %d",
-             (int)(vr_mem_live_blocks() - blocks_before), (int)(descriptors_open() - descriptors),
-             system_call.failed, system_call.error);
-}
-
-static void count_what_is_there(void) {
-    share_lives(); /* what the process keeps is there afterwards */
-    usleep(20000);
-    blocks_before = vr_mem_live_blocks();
-    descriptors = descriptors_open();
-}
-
 /* --------------------------------------------------------------------- faults */
 
-static void every_system_call_fails(void **state) {
-    static const int errors[] = {EIO, 0}, others[] = {EINTR, EMFILE, EACCES, 0};
-    static const int short_of[] = {EMFILE, 0};
-    (void)state;
-    worlds_open();
-    general.flags = VRAM_SHARE_USER | VRAM_SHARE_READ_ONLY;
-    general.user = (uint32_t)geteuid() + 1;
-    count_what_is_there();
-    system_call_each(share_lives, nothing_is_left, errors, FAULT_STEP);
-    general.flags = 0;
-    system_call_each(share_lives, nothing_is_left, others, 2);
-    worlds_close();
-    share_backend = "sim"; /* keeps descriptors, which it gives up when there are no others */
-    worlds_open();
-    count_what_is_there();
-    blocks_before = UINT64_MAX; /* its journal grows */
-    system_call_each(share_lives, nothing_is_left, short_of, FAULT_STEP);
-    worlds_close();
-    share_backend = "host";
-}
-
-static void allocations_fail(void) {
-    for (uint64_t nth = 1, failed = 1; failed; nth += FAULT_STEP) {
-        vr_mem_fail_at(nth, false);
-        share_lives();
-        failed = vr_mem_failed();
-        vr_mem_fail_at(0, false);
-        nothing_is_left();
-    }
-}
-
-/* With a server that is made for the share, and with one that serves others already, in this folder
-   and in another one. */
-static void every_allocation_fails(void **state) {
-    vram_share *share[2];
-    char folder[60], path[100];
-    vram_share_options elsewhere = {.size = sizeof elsewhere, .dir = folder};
-    (void)state;
-    snprintf(folder, sizeof folder, "%s/inner", share_dir);
-    assert_int_equal(mkdir(folder, 0700), 0);
-    worlds_open();
-    count_what_is_there();
-    allocations_fail();
-    assert_ok(vram_share_export(&block, 1, &elsewhere, &share[0]));
-    assert_ok(vram_share_export(&block, 1, NULL, &share[1]));
-    count_what_is_there();
-    allocations_fail();
-    assert_ok(vram_share_close(share[1]));
-    assert_ok(vram_share_close(share[0]));
-    worlds_close();
-    snprintf(path, sizeof path, "%s/vram-%u.lock", folder, (unsigned)geteuid());
-    (void)unlink(path);
-    assert_int_equal(rmdir(folder), 0);
-}
-
 /* Memory may run out on either side: the reader is told so, and not left to find out. */
-static void exhaustion_is_told(void **state) {
+TEST(exhaustion_is_told) {
     vram_share *share, *opened;
     vram_share_token token;
-    (void)state;
     worlds_open();
     share_export_one(block, 0, &share, &token);
     for (uint64_t nth = 1, failed = 1; failed; nth++) {
@@ -161,59 +54,6 @@ static void exhaustion_is_told(void **state) {
     worlds_close();
 }
 
-/* Once, and for ever: what a driver does not release is counted as lost, and nothing else is. */
-static void every_driver_call_fails(void **state) {
-    static const vram_sim_call calls[] = {VRAM_SIM_EXPORT,  VRAM_SIM_IMPORT,   VRAM_SIM_RESERVE,
-                                          VRAM_SIM_MAP,     VRAM_SIM_UNMAP,    VRAM_SIM_ACCESS,
-                                          VRAM_SIM_RELEASE, VRAM_SIM_UNRESERVE};
-    (void)state;
-    share_backend = "sim";
-    for (int for_ever = 0; for_ever < 2; for_ever++) {
-        worlds_open();
-        for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-            vram_sim_fault fault = {.size = sizeof fault,
-                                    .call = calls[i],
-                                    .nth = 1,
-                                    .for_ever = for_ever,
-                                    .code = VRAM_SIM_INVALID_VALUE};
-            assert_ok(vram_sim_fault_set(reader.context, &fault));
-            assert_ok(
-                vram_sim_fault_set(owner.context, calls[i] == VRAM_SIM_EXPORT ? &fault : NULL));
-            share_lives();
-            assert_ok(vram_sim_fault_set(reader.context, NULL));
-            assert_ok(vram_sim_fault_set(owner.context, NULL));
-        }
-        vram_sim_fault lie = {.size = sizeof lie,
-                              .call = VRAM_SIM_RESERVE,
-                              .nth = 1,
-                              .for_ever = true,
-                              .lie = for_ever ? VRAM_SIM_LIE_NULL : VRAM_SIM_LIE_MISALIGNED};
-        assert_ok(vram_sim_fault_set(reader.context, &lie));
-        share_lives();
-        assert_ok(vram_sim_fault_set(reader.context, NULL));
-        worlds_close();
-    }
-    share_backend = "host";
-}
-
-/* No handle is left for a share: neither side keeps a trace. */
-static void no_handles_are_left(void **state) {
-    vram_share *share = NULL, *opened = NULL;
-    vram_share_token token;
-    (void)state;
-    worlds_open();
-    vr_handle_limits_set(0, 1);
-    assert_int_equal(vram_share_export(&block, 1, NULL, &share), VRAM_ERR_LIMIT);
-    vr_handle_limits_set(0, 0);
-    share_export_one(block, 0, &share, &token);
-    vr_handle_limits_set(0, 1);
-    assert_int_equal(vram_share_open(reader.device, &token, NULL, &opened), VRAM_ERR_LIMIT);
-    vr_handle_limits_set(0, 0);
-    assert_null(opened);
-    assert_ok(vram_share_close(share));
-    worlds_close();
-}
-
 /* ---------------------------------------------------------------------- peers */
 
 static void seems_of_another_user(void *credentials) {
@@ -221,12 +61,11 @@ static void seems_of_another_user(void *credentials) {
 }
 
 /* Both sides have to name the other's user. */
-static void peers_of_another_user(void **state) {
+TEST(peers_of_another_user) {
     vram_share *share, *opened = NULL;
     vram_share_token token;
     vram_share_options named = {
         .size = sizeof named, .flags = VRAM_SHARE_USER, .user = (uint32_t)geteuid() + 1};
-    (void)state;
     worlds_open();
     share_export_one(block, 0, &share, &token);
     system_call.peer = seems_of_another_user;
@@ -253,7 +92,7 @@ static void peers_of_another_user(void **state) {
 
 /* Once an export names a user, anybody can connect. Who may open nothing is refused at once, before
    asking, and so cannot take the places of others. */
-static void users_without_an_export_are_not_kept(void **state) {
+TEST(users_without_an_export_are_not_kept) {
     vram_share *share;
     vram_share_token token;
     struct vr_share_ticket ticket;
@@ -261,7 +100,6 @@ static void users_without_an_export_are_not_kept(void **state) {
     uint8_t refusal[VR_WIRE_HEADER_BYTES];
     vram_share_options named = {
         .size = sizeof named, .flags = VRAM_SHARE_USER, .user = (uint32_t)geteuid() + 2};
-    (void)state;
     worlds_open();
     assert_ok(vram_share_export(&block, 1, &named, &share));
     assert_ok(vram_share_token_get(share, &token));
@@ -306,11 +144,10 @@ static void note_openings(void *user, vram_log_level level, const char *text) {
 }
 
 /* The exporter logs who got the memory, and a name goes with its share. */
-static void traces_of_a_share(void **state) {
+TEST(traces_of_a_share) {
     static atomic_uint openings;
     vram_share *share, *opened;
     vram_share_token token;
-    (void)state;
     worlds_open();
     share_export_one(block, 0, &share, &token);
     atomic_store(&openings, 0);
@@ -329,7 +166,7 @@ static void traces_of_a_share(void **state) {
     worlds_close();
 }
 
-static void names_of_all_kinds(void **state) {
+TEST(names_of_all_kinds) {
     static const char *const good[] = {"azAZ09-_", "a@[`{:/~", "x.y"};
     vram_share *shares[3], *opened = NULL;
     vram_share_token token;
@@ -337,7 +174,6 @@ static void names_of_all_kinds(void **state) {
     char text[600], hex[2 * VRAM_SHARE_TOKEN_BYTES + 1];
     uint32_t count = 4;
     vram_share_options wrong = {.size = 3}, nowhere = {.size = sizeof nowhere, .dir = "/proc/none"};
-    (void)state;
     worlds_open();
     for (int i = 0; i < 3; i++) {
         share_export_one(block, 0, &shares[i], &token);
@@ -381,23 +217,12 @@ static void names_of_all_kinds(void **state) {
     worlds_close();
 }
 
-static int edges_end(void **state) {
+static int edges_end(void) {
     share_folder_remove();
     for (int i = 0; i < 2000 && (vr_mem_live_bytes() || vr_handle_live(0)); i++) {
         usleep(1000);
     }
-    return nothing_left(state);
+    return 0;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, share_folder_make, edges_end)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(no_handles_are_left), /* before a slot of a share is free */
-        TEST(every_system_call_fails), TEST(every_allocation_fails),
-        TEST(exhaustion_is_told),      TEST(every_driver_call_fails),
-        TEST(peers_of_another_user),   TEST(users_without_an_export_are_not_kept),
-        TEST(names_of_all_kinds),      TEST(traces_of_a_share),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(share_folder_make, edges_end)

@@ -3,11 +3,13 @@
  * test_share_fabric.c: blocks for other machines, with the tests' CUDA driver, whose fabric is one
  * machine. No directory is shared here: the bytes are all that the other process gets.
  */
+#include "base/handle.h"
+#include "base/memory.h"
+#include "base/option.h"
 #include "share_world.h"
 
 #include "base/wire.h"
 #include "fake/fake_cuda.h"
-#include "nothing_left.h"
 #include "track/crc32.h"
 
 #include <dlfcn.h>
@@ -64,8 +66,7 @@ static int play_answer(struct share_world *world, const vram_share_token *token,
 
 static const struct share_part parts[] = {{"answer", play_answer}};
 
-static void contents_are_equal_both_ways(void **state) {
-    (void)state;
+TEST(contents_are_equal_both_ways) {
     struct share_world world;
     struct share_child child;
     vram_share *share;
@@ -83,8 +84,7 @@ static void contents_are_equal_both_ways(void **state) {
 }
 
 /* What is open stays, whatever becomes of the exporter; it is not a share of a process. */
-static void what_is_open_stays(void **state) {
-    (void)state;
+TEST(what_is_open_stays) {
     struct share_world world, other;
     vram_share *share, *opened, *again;
     vram_share_fabric fabric;
@@ -122,7 +122,7 @@ static vram_share_fabric forged(const vram_share_fabric *fabric, int at, uint64_
     return made;
 }
 
-static void forged_bytes_are_refused(void **state) {
+TEST(forged_bytes_are_refused) {
     static const struct {
         int at, bytes;
         uint64_t value;
@@ -138,7 +138,6 @@ static void forged_bytes_are_refused(void **state) {
     vram_share_fabric fabric, made;
     vram_share_info info = {.size = sizeof info};
     vram_addr addr;
-    (void)state;
     share_world_open(&world, FABRIC);
     fabric_of(&world, MIB, &share, &fabric, &addr);
     for (size_t i = 0; i < sizeof forgeries / sizeof forgeries[0]; i++) {
@@ -155,8 +154,7 @@ static void forged_bytes_are_refused(void **state) {
     share_world_close(&world);
 }
 
-static void damaged_bytes_are_refused(void **state) {
-    (void)state;
+TEST(damaged_bytes_are_refused) {
     struct share_world world;
     vram_share *share, *opened = NULL;
     vram_share_fabric fabric, bad;
@@ -181,8 +179,7 @@ static void damaged_bytes_are_refused(void **state) {
     share_world_close(&world);
 }
 
-static void only_fabric_memory_has_a_name(void **state) {
-    (void)state;
+TEST(only_fabric_memory_has_a_name) {
     struct share_world world, plain;
     vram_pool_options options = {.size = sizeof options};
     vram_share *share, *opened;
@@ -211,8 +208,7 @@ static void only_fabric_memory_has_a_name(void **state) {
     share_world_close(&world);
 }
 
-static void a_device_without_says_so(void **state) {
-    (void)state;
+TEST(a_device_without_says_so) {
     struct share_world world;
     vram_pool_options options = {.size = sizeof options, .flags = FABRIC};
     vram_share_fabric fabric = {{0}};
@@ -232,69 +228,31 @@ static void a_device_without_says_so(void **state) {
 
 /* ----------------------------------------------------------------------- faults */
 
-/* Every call of the driver fails in turn, and every allocation: nothing is left. */
-static void every_call_may_fail(void **state) {
-    (void)state;
-    struct share_world world;
-    vram_share *share, *opened;
-    vram_share_fabric fabric, other;
-    vram_addr addr;
-    share_world_open(&world, FABRIC);
-    fabric_of(&world, MIB, &share, &fabric, &addr);
-    usleep(20000); /* the server makes its descriptor */
-    struct fake_cuda_live before, after;
-    fake->live(&before);
-    int failures = 0;
-    for (uint64_t nth = 1; nth < 40; nth++) {
-        opened = NULL;
-        if (nth % 2) {
-            fake->refuse("any", nth / 2 + 1, VR_CU_UNKNOWN, false);
-        } else {
-            vr_mem_fail_at(nth / 2, false);
-        }
-        vram_status status = vram_share_fabric_get(share, &other);
-        if (status == VRAM_OK) {
-            status = vram_share_fabric_open(world.device, &other, NULL, &opened);
-        }
-        failures += status != VRAM_OK;
-        fake->refuse(NULL, 0, 0, false);
-        vr_mem_fail_at(0, false);
-        assert_ok(vram_share_close(opened));
-        fake->live(&after);
-        assert_int_equal(after.total, before.total);
-    }
-    assert_true(failures > 6);
-    fake->lie("cuMemImportFromShareableHandle", 1, FAKE_CUDA_NULL, false);
-    assert_int_equal(vram_share_fabric_open(world.device, &fabric, NULL, &opened),
-                     VRAM_ERR_CORRUPT);
-    fake->refuse(NULL, 0, 0, false);
-    share_world_close(&world);
-}
-
-static int share_end_test(void **state) {
+static int share_end_test(void) {
     share_folder_remove();
     for (int i = 0; i < 3000 && (vr_mem_live_bytes() || vr_handle_live(0)); i++) {
         usleep(1000);
     }
-    return nothing_left(state);
+    vr_option_reset();
+    return 0;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, share_folder_make, share_end_test)
-
-int main(int count, char **arguments) {
-    setenv("FAKE_CUDA_FABRIC", "1", 1);
-    setenv("VRAM_CUDA_LIBRARY", FAKE_CUDA_PATH, 1);
-    setenv("VRAM_LIVE", "off", 1);
+static int begin_process(void) {
     share_backend = "cuda";
-    if (count == 5) {
-        return share_play(parts, sizeof parts / sizeof parts[0], arguments);
-    }
-    fake_find();
-    const struct CMUnitTest tests[] = {
-        TEST(contents_are_equal_both_ways),  TEST(what_is_open_stays),
-        TEST(forged_bytes_are_refused),      TEST(damaged_bytes_are_refused),
-        TEST(only_fabric_memory_has_a_name), TEST(a_device_without_says_so),
-        TEST(every_call_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return setenv("FAKE_CUDA_FABRIC", "1", 1) | setenv("VRAM_CUDA_LIBRARY", FAKE_CUDA_PATH, 1) |
+           setenv("VRAM_LIVE", "off", 1);
 }
+
+static int play(int count, char **words) {
+    return begin_process() || count != 5 ? 2
+                                         : share_play(parts, sizeof parts / sizeof parts[0], words);
+}
+CHILD(play)
+
+static int begin_file(void) {
+    int failed = begin_process();
+    fake_find();
+    return failed;
+}
+WHOLE_FILE(begin_file, NULL)
+EACH_TEST(share_folder_make, share_end_test)

@@ -3,17 +3,16 @@
  * test_share_hostile.c: bad tokens, peers that lie, are silent or send garbage, descriptors that
  * run out, and every call that can fail made to fail. Both sides are in this process.
  */
+#include "base/handle.h"
+#include "base/memory.h"
+#include "base/option.h"
 #include "share_world.h"
 
-#include "base/memory.h"
 #include "base/os/os.h"
 #include "base/os/unix_socket.h"
-#include "nothing_left.h"
 #include "share/share_wire.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -23,8 +22,7 @@
 
 /* ---------------------------------------------------------------------- tokens */
 
-static void every_changed_token_is_refused(void **state) {
-    (void)state;
+TEST(every_changed_token_is_refused) {
     struct share_world world;
     vram_share *share, *opened = NULL;
     vram_share_token token;
@@ -61,8 +59,7 @@ static void every_changed_token_is_refused(void **state) {
     share_world_close(&world);
 }
 
-static void a_share_of_another_backend_is_refused(void **state) {
-    (void)state;
+TEST(a_share_of_another_backend_is_refused) {
     struct share_world world, other;
     vram_share *share, *opened = NULL;
     vram_share_token token;
@@ -77,8 +74,7 @@ static void a_share_of_another_backend_is_refused(void **state) {
     share_world_close(&world);
 }
 
-static void thousands_of_exports_are_served(void **state) {
-    (void)state;
+TEST(thousands_of_exports_are_served) {
     enum { COUNT = 3000 };
     static vram_share *shares[COUNT];
     struct share_world world;
@@ -116,8 +112,7 @@ static int connect_to(const vram_share_token *token) {
     return fd;
 }
 
-static void a_client_that_lies_is_dropped(void **state) {
-    (void)state;
+TEST(a_client_that_lies_is_dropped) {
     struct share_world world;
     vram_share *share, *opened;
     vram_share_token token;
@@ -166,8 +161,7 @@ static void a_client_that_lies_is_dropped(void **state) {
 }
 
 /* A client that asks and does not read the answer, or sends descriptors and more than it may. */
-static void a_client_that_does_not_read_delays_nobody(void **state) {
-    (void)state;
+TEST(a_client_that_does_not_read_delays_nobody) {
     enum { COUNT = 40000 };
     struct share_world world;
     static vram_addr blocks[COUNT];
@@ -239,10 +233,12 @@ static void *impostor_run(void *argument) {
     return NULL;
 }
 
-/* Opens a token whose server is the impostor. */
+/* Opens a token whose server is the impostor. Only a silent one is given up soon: a busy machine
+   may be slow to run the others. */
 static vram_status open_from(struct share_world *world, struct impostor *impostor) {
     struct vr_share_ticket ticket = {.server = {1, 2}};
-    vram_share_options options = {.size = sizeof options, .timeout_ns = SECOND / 4};
+    vram_share_options options = {.size = sizeof options,
+                                  .timeout_ns = impostor->silent ? SECOND / 4 : 60 * SECOND};
     vram_share_token token;
     vram_share *opened = NULL;
     char path[VR_SOCKET_PATH_MAX];
@@ -279,8 +275,7 @@ static void answer_write(struct impostor *impostor) {
     vr_wire_put(to + 80, MIB, 8);
 }
 
-static void a_server_that_lies_is_found_out(void **state) {
-    (void)state;
+TEST(a_server_that_lies_is_found_out) {
     struct share_world world;
     static struct impostor impostor;
     const struct {
@@ -329,8 +324,7 @@ static void a_server_that_lies_is_found_out(void **state) {
 
 /* Descriptors of the wrong kind: a pipe, a file that can be cut, one that is too small, too many,
    too few, none. */
-static void wrong_descriptors_are_refused(void **state) {
-    (void)state;
+TEST(wrong_descriptors_are_refused) {
     static const vram_status expected[] = {VRAM_ERR_INVALID, VRAM_ERR_INVALID, VRAM_ERR_INVALID,
                                            VRAM_ERR_INVALID, VRAM_ERR_STALE,   VRAM_ERR_STALE,
                                            VRAM_ERR_CORRUPT};
@@ -365,8 +359,7 @@ static void wrong_descriptors_are_refused(void **state) {
     share_world_close(&world);
 }
 
-static void descriptors_may_be_used_up(void **state) {
-    (void)state;
+TEST(descriptors_may_be_used_up) {
     struct rlimit limit, low;
     struct share_world world;
     vram_share *share, *opened = NULL;
@@ -399,8 +392,7 @@ static void descriptors_may_be_used_up(void **state) {
 
 /* A user who is named in an export may own the directory. A link that this user puts in place of
    the socket changes the mode of no other file. */
-static void a_link_in_place_of_the_socket(void **state) {
-    (void)state;
+TEST(a_link_in_place_of_the_socket) {
     struct share_world world;
     vram_share *share, *second = NULL;
     vram_share_token token;
@@ -432,8 +424,7 @@ static void a_link_in_place_of_the_socket(void **state) {
     share_world_close(&world);
 }
 
-static void folders_that_others_can_write_are_refused(void **state) {
-    (void)state;
+TEST(folders_that_others_can_write_are_refused) {
     struct share_world world;
     vram_share *share = NULL;
     vram_share_token token;
@@ -476,118 +467,6 @@ static void folders_that_others_can_write_are_refused(void **state) {
 
 /* ----------------------------------------------------------------------- faults */
 
-#define PATIENT (30 * SECOND) /* where nothing fails: a busy machine may take long */
-
-/* Exports, opens, marks, publishes, closes: the first failure is returned, and nothing is left. */
-static vram_status whole_life(struct share_world *world, vram_addr addr, uint64_t timeout_ns) {
-    vram_share *share = NULL, *opened = NULL, *named = NULL;
-    vram_share_options options = {.size = sizeof options, .timeout_ns = timeout_ns};
-    vram_share_token token;
-    uint64_t value;
-    vram_status status = vram_share_export(&addr, 1, &options, &share);
-    if (status == VRAM_OK) {
-        status = vram_share_token_get(share, &token);
-    }
-    if (status == VRAM_OK) {
-        status = vram_share_open(world->device, &token, &options, &opened);
-    }
-    if (status == VRAM_OK) {
-        status = vram_share_mark(share, world->queue, &value);
-    }
-    if (status == VRAM_OK) {
-        status = vram_share_publish(share, "fault", &value);
-    }
-    if (status == VRAM_OK) {
-        status = vram_share_open_name(world->device, "fault", &options, &named);
-    }
-    vram_status closed = vram_share_close(named);
-    closed = closed ? closed : vram_share_close(opened);
-    closed = closed ? closed : vram_share_close(share);
-    return status ? status : closed;
-}
-
-static void await_servers(uint64_t bytes) {
-    for (int i = 0; i < 3000 && vr_mem_live_bytes() != bytes; i++) {
-        usleep(1000);
-    }
-    assert_int_equal(vr_mem_live_bytes(), bytes);
-}
-
-static void every_allocation_may_fail(void **state) {
-    (void)state;
-    struct share_world world;
-    share_world_open(&world, VRAM_POOL_SHAREABLE);
-    vram_addr addr = share_block(&world, MIB, PATTERN);
-    assert_ok(whole_life(&world, addr, PATIENT));
-    usleep(20000);
-    uint64_t bytes = vr_mem_live_bytes();
-    uint32_t descriptors = descriptors_open();
-    int failures = 0;
-    for (uint64_t nth = 1; nth < 60; nth++) {
-        vr_mem_fail_at(nth, false);
-        failures += whole_life(&world, addr, SECOND) != VRAM_OK;
-        vr_mem_fail_at(0, false);
-        await_servers(bytes);
-        share_await_descriptors(descriptors);
-    }
-    assert_true(failures > 10);
-    assert_ok(whole_life(&world, addr, PATIENT));
-    share_world_close(&world);
-}
-
-static void every_system_call_may_fail(void **state) {
-    (void)state;
-    static const int errors[] = {EMFILE, ENOMEM, EIO};
-    struct share_world world;
-    share_world_open(&world, VRAM_POOL_SHAREABLE);
-    vram_addr addr = share_block(&world, MIB, PATTERN);
-    assert_ok(whole_life(&world, addr, PATIENT));
-    usleep(20000);
-    uint64_t bytes = vr_mem_live_bytes();
-    uint32_t descriptors = descriptors_open();
-    int failures = 0;
-    for (uint64_t nth = 1; nth < 100; nth++) {
-        vr_os_fail_at(nth, false, errors[nth % 3]);
-        failures += whole_life(&world, addr, SECOND) != VRAM_OK;
-        vr_os_fail_at(0, false, 0);
-        await_servers(bytes);
-        share_await_descriptors(descriptors);
-    }
-    assert_true(failures > 20);
-    assert_ok(whole_life(&world, addr, PATIENT));
-    share_world_close(&world);
-}
-
-static void every_driver_call_may_fail(void **state) {
-    (void)state;
-    struct share_world world;
-    vram_sim_state seen = {.size = sizeof seen};
-    share_backend = "sim";
-    share_world_open(&world, VRAM_POOL_SHAREABLE);
-    for (int code = 1; code <= 3; code++) {
-        for (uint64_t nth = 1; nth < 60; nth++) {
-            vram_sim_fault fault = {
-                .size = sizeof fault, .call = VRAM_SIM_ANY, .nth = nth, .code = code};
-            vram_addr addr = 0;
-            assert_ok(vram_sim_fault_set(world.context, &fault));
-            if (vram_alloc(world.pool, MIB, world.queue, &addr) == VRAM_OK) {
-                (void)whole_life(&world, addr, SECOND);
-            }
-            assert_ok(vram_sim_fault_set(world.context, NULL));
-            usleep(2000); /* the server may still be sending */
-            assert_ok(vram_free(addr, world.queue));
-            assert_ok(vram_queue_wait(world.queue, VRAM_TIMEOUT_DEFAULT));
-        }
-    }
-    assert_ok(vram_pool_destroy(world.pool));
-    assert_ok(vram_queue_destroy(world.queue));
-    assert_ok(vram_device_close(world.device));
-    assert_ok(vram_sim_state_get(world.context, &seen));
-    assert_int_equal(seen.violations, 0);
-    share_world_close(&world);
-    share_backend = "host";
-}
-
 /* A forked child has none of it, and the parent goes on. */
 static int forked(void *argument) {
     struct share_world *world = ((void **)argument)[0];
@@ -612,8 +491,7 @@ static int forked(void *argument) {
     return 0;
 }
 
-static void a_forked_child_serves_its_own(void **state) {
-    (void)state;
+TEST(a_forked_child_serves_its_own) {
     struct share_world world;
     vram_share *share, *opened;
     vram_share_token token;
@@ -628,8 +506,7 @@ static void a_forked_child_serves_its_own(void **state) {
 }
 
 /* A child that was forked while a share was open, and lives on. */
-static void a_forked_child_hides_no_close(void **state) {
-    (void)state;
+TEST(a_forked_child_hides_no_close) {
     struct share_world world;
     vram_share *share, *opened;
     vram_share_token token;
@@ -649,34 +526,18 @@ static void a_forked_child_hides_no_close(void **state) {
     share_world_close(&world);
 }
 
-static int share_end_test(void **state) {
+static int share_end_test(void) {
     share_folder_remove();
-    for (int i = 0; i < 3000 && (vr_mem_live_bytes() || vr_handle_live(0)); i++) {
+    for (int i = 0; i < 30000 && (vr_mem_live_bytes() || vr_handle_live(0)); i++) {
         usleep(1000);
     }
-    return nothing_left(state);
+    vr_option_reset();
+    return 0;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, share_folder_make, share_end_test)
-
-int main(void) {
+static int begin_file(void) {
     setenv("VRAM_LIVE", "off", 1); /* its thread's system calls fail too, and end its page */
-    const struct CMUnitTest tests[] = {
-        TEST(every_changed_token_is_refused),
-        TEST(a_share_of_another_backend_is_refused),
-        TEST(thousands_of_exports_are_served),
-        TEST(a_client_that_lies_is_dropped),
-        TEST(a_client_that_does_not_read_delays_nobody),
-        TEST(a_server_that_lies_is_found_out),
-        TEST(wrong_descriptors_are_refused),
-        TEST(descriptors_may_be_used_up),
-        TEST(a_link_in_place_of_the_socket),
-        TEST(folders_that_others_can_write_are_refused),
-        TEST(every_allocation_may_fail),
-        TEST(every_system_call_may_fail),
-        TEST(every_driver_call_may_fail),
-        TEST(a_forked_child_serves_its_own),
-        TEST(a_forked_child_hides_no_close),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+WHOLE_FILE(begin_file, NULL)
+EACH_TEST(share_folder_make, share_end_test)

@@ -3,10 +3,12 @@
  * test_share_kept.c: descriptors that exporters make before somebody asks: an open does not wait
  * for them, there are never too many, and none is left.
  */
+#include "base/handle.h"
+#include "base/memory.h"
+#include "base/option.h"
 #include "share_world.h"
 
 #include "fake/fake_cuda.h"
-#include "nothing_left.h"
 
 #include <dlfcn.h>
 #include <sys/resource.h>
@@ -61,8 +63,7 @@ static void cuda_world_open(struct share_world *world, uint32_t flags) {
 /* ------------------------------------------------------------------------- time */
 
 /* The driver needs SLOW_US for a descriptor: neither the export nor an open waits for it. */
-static void an_open_does_not_wait_for_the_driver(void **state) {
-    (void)state;
+TEST(an_open_does_not_wait_for_the_driver) {
     struct share_world world;
     vram_share *share, *opened[3];
     vram_share_token token;
@@ -87,8 +88,7 @@ static void an_open_does_not_wait_for_the_driver(void **state) {
 
 /* One that is closed while its descriptor is being made has none when the call returns, and none is
    begun then: its handle may be gone. */
-static void a_close_meanwhile_leaves_none(void **state) {
-    (void)state;
+TEST(a_close_meanwhile_leaves_none) {
     struct share_world world;
     vram_share *kept, *share;
     vram_share_token token;
@@ -113,8 +113,7 @@ static void a_close_meanwhile_leaves_none(void **state) {
 }
 
 /* A driver that refuses to make one ahead is asked again by the open. */
-static void a_refusal_ahead_is_no_failure(void **state) {
-    (void)state;
+TEST(a_refusal_ahead_is_no_failure) {
     struct share_world world;
     vram_share *share, *opened;
     vram_share_token token;
@@ -169,8 +168,7 @@ static void many_open(struct share_world *world, uint32_t count, vram_share **sh
     await_made(world, made);
 }
 
-static void a_process_keeps_a_few_of_many(void **state) {
-    (void)state;
+TEST(a_process_keeps_a_few_of_many) {
     struct share_world world;
     static vram_share *shares[MANY];
     static vram_share_token tokens[MANY];
@@ -205,8 +203,7 @@ static void a_process_keeps_a_few_of_many(void **state) {
 }
 
 /* With every descriptor of the process in use, those that are kept go first. */
-static void kept_ones_go_when_others_are_missing(void **state) {
-    (void)state;
+TEST(kept_ones_go_when_others_are_missing) {
     struct share_world world;
     struct rlimit limit, low;
     static vram_share *shares[20], *opened;
@@ -230,8 +227,7 @@ static void kept_ones_go_when_others_are_missing(void **state) {
     share_world_close(&world);
 }
 
-static void a_low_limit_keeps_fewer(void **state) {
-    (void)state;
+TEST(a_low_limit_keeps_fewer) {
     struct share_world world;
     struct rlimit limit, low;
     static vram_share *shares[40];
@@ -251,8 +247,7 @@ static int count_in_child(void *argument) {
     return (int)descriptors_open();
 }
 
-static void a_forked_child_has_none(void **state) {
-    (void)state;
+TEST(a_forked_child_has_none) {
     struct share_world world;
     static vram_share *shares[10];
     static vram_share_token tokens[10];
@@ -268,32 +263,24 @@ static void a_forked_child_has_none(void **state) {
     share_world_close(&world);
 }
 
-static int share_end_test(void **state) {
+static int share_end_test(void) {
     share_folder_remove();
     share_backend = "host";
     for (int i = 0; i < 3000 && (vr_mem_live_bytes() || vr_handle_live(0)); i++) {
         usleep(1000);
     }
-    return nothing_left(state);
+    vr_option_reset();
+    return 0;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, share_folder_make, share_end_test)
-
-int main(void) {
+static int begin_file(void) {
     char slow[16];
     snprintf(slow, sizeof slow, "%d", SLOW_US);
     setenv("FAKE_CUDA_EXPORT_DELAY", slow, 1);
     setenv("VRAM_CUDA_LIBRARY", FAKE_CUDA_PATH, 1);
     setenv("VRAM_LIVE", "off", 1); /* it opens files when it likes */
     fake_find();
-    const struct CMUnitTest tests[] = {
-        TEST(an_open_does_not_wait_for_the_driver),
-        TEST(a_close_meanwhile_leaves_none),
-        TEST(a_refusal_ahead_is_no_failure),
-        TEST(a_process_keeps_a_few_of_many),
-        TEST(kept_ones_go_when_others_are_missing),
-        TEST(a_low_limit_keeps_fewer),
-        TEST(a_forked_child_has_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+WHOLE_FILE(begin_file, NULL)
+EACH_TEST(share_folder_make, share_end_test)

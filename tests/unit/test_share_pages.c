@@ -95,8 +95,7 @@ static void sleeps_around_exports(const char *backend, uint32_t flags,
     stage_close(&stage);
 }
 
-static void exports_stay_awake(void **state) {
-    (void)state;
+TEST(exports_stay_awake) {
     static const char *const backends[] = {"host", "sim"};
     for (int i = 0; i < 2; i++) {
         vram_sleep_contents keep = i ? VRAM_SLEEP_PINNED : VRAM_SLEEP_HOST;
@@ -107,8 +106,7 @@ static void exports_stay_awake(void **state) {
 }
 
 /* A pin of the program's own still refuses, and is not the export's. */
-static void pins_are_told_apart(void **state) {
-    (void)state;
+TEST(pins_are_told_apart) {
     struct stage stage;
     stage_open(&stage, "host", VRAM_POOL_SHAREABLE, 4096);
     stage_share(&stage, 0, 0);
@@ -123,8 +121,7 @@ static void pins_are_told_apart(void **state) {
 }
 
 /* What sleeps is not exported, and what is exported before can be exported again. */
-static void sleepers_are_not_exported(void **state) {
-    (void)state;
+TEST(sleepers_are_not_exported) {
     const vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
     vram_share *share = NULL;
     struct stage stage;
@@ -147,8 +144,7 @@ static void sleepers_are_not_exported(void **state) {
     stage_close(&stage);
 }
 
-static void seals_and_writers_exclude_each_other(void **state) {
-    (void)state;
+TEST(seals_and_writers_exclude_each_other) {
     vram_share *share = NULL;
     struct stage stage;
     stage_open(&stage, "host", VRAM_POOL_SHAREABLE, 4096);
@@ -173,8 +169,7 @@ static void seals_and_writers_exclude_each_other(void **state) {
 /* ------------------------------------------------------------------ reports */
 
 /* Who has memory open is in the counters' report and in that of a shortage, until it closes. */
-static void readers_are_reported(void **state) {
-    (void)state;
+TEST(readers_are_reported) {
     const vram_limits limits = {
         .size = sizeof limits, .hard_bytes = 64 * MIB, .cpu_fallback = VRAM_SWITCH_OFF};
     static char text[16384];
@@ -210,8 +205,7 @@ static void readers_are_reported(void **state) {
 
 /* A file or folder that somebody planted beside the names hides none of them, and looking past it
    is no error. */
-static void planted_files_hide_no_name(void **state) {
-    (void)state;
+TEST(planted_files_hide_no_name) {
     static const char *const links[][2] = {{"loop", "vram-n-loop"}, {"file", "/dev/null/x"}};
     char path[64], large[2000];
     vram_share_name names[4];
@@ -251,8 +245,7 @@ static void planted_files_hide_no_name(void **state) {
 /* -------------------------------------------------------------------- place */
 
 /* A freed block's memory is the driver's at once, and no later block has it. */
-static void handles_are_not_used_twice(void **state) {
-    (void)state;
+TEST(handles_are_not_used_twice) {
     struct stage stage;
     stage_open(&stage, "host", VRAM_POOL_SHAREABLE, 4096);
     stage_share(&stage, 0, 0);
@@ -274,8 +267,7 @@ static void handles_are_not_used_twice(void **state) {
 }
 
 /* Sealed memory that wakes is mapped in larger pieces elsewhere; here each block keeps its own. */
-static void waking_joins_no_neighbours(void **state) {
-    (void)state;
+TEST(waking_joins_no_neighbours) {
     struct stage stage;
     vram_share_info info = {.size = sizeof info};
     stage_open(&stage, "sim", VRAM_POOL_SHAREABLE, 2 * MIB);
@@ -291,8 +283,7 @@ static void waking_joins_no_neighbours(void **state) {
 }
 
 /* A group takes the free memory between exported blocks and maps it where it is needed. */
-static void groups_move_around_exports(void **state) {
-    (void)state;
+TEST(groups_move_around_exports) {
     const vram_limits limits = {.size = sizeof limits, .hard_bytes = 80 * MIB};
     const uint64_t bytes = 8 * MIB;
     struct stage stage;
@@ -320,8 +311,7 @@ static void groups_move_around_exports(void **state) {
 }
 
 /* Neither trims nor rebuilds touch what is exported. */
-static void rebuilds_leave_exports(void **state) {
-    (void)state;
+TEST(rebuilds_leave_exports) {
     vram_rebuild_result result = {.size = sizeof result};
     struct stage stage;
     stage_open(&stage, "host", VRAM_POOL_SHARE_GROUP, 100000);
@@ -346,8 +336,7 @@ static void rebuilds_leave_exports(void **state) {
 }
 
 /* A block that grows in place gets handles of its own behind the exported ones. */
-static void growth_leaves_what_is_exported(void **state) {
-    (void)state;
+TEST(growth_leaves_what_is_exported) {
     struct stage stage;
     vram_share *again;
     vram_share_info info = {.size = sizeof info};
@@ -366,25 +355,8 @@ static void growth_leaves_what_is_exported(void **state) {
     stage_close(&stage);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exports_stay_awake),
-        cmocka_unit_test(pins_are_told_apart),
-        cmocka_unit_test(sleepers_are_not_exported),
-        cmocka_unit_test(seals_and_writers_exclude_each_other),
-        cmocka_unit_test(readers_are_reported),
-        cmocka_unit_test(planted_files_hide_no_name),
-        cmocka_unit_test(handles_are_not_used_twice),
-        cmocka_unit_test(waking_joins_no_neighbours),
-        cmocka_unit_test(groups_move_around_exports),
-        cmocka_unit_test(rebuilds_leave_exports),
-        cmocka_unit_test(growth_leaves_what_is_exported),
-    };
-    void *none;
-    if (share_folder_make(&none)) {
-        return 1;
-    }
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+static int end_file(void) {
     share_folder_remove();
-    return failed;
+    return 0;
 }
+WHOLE_FILE(share_folder_make, end_file)

@@ -2,11 +2,13 @@
 /*
  * test_share_vulkan.c: Vulkan memory in two processes, over lavapipe behind the shim of
  * tests/vulkan. Vulkan maps no memory: each block that is exported is an allocation of its own, and
- * what is opened has an address for each. test_vulkan_faults.c has the failures of each call.
+ * what is opened has an address for each. Failing calls are in tests/drivers.
  */
+#include "base/handle.h"
+#include "base/memory.h"
+#include "base/option.h"
 #include "share_world.h"
 
-#include "nothing_left.h"
 #include "vulkan/shim_vulkan.h"
 
 #include <dlfcn.h>
@@ -90,8 +92,7 @@ static const struct share_part parts[] = {
 
 /* -------------------------------------------------------------------- contents */
 
-static void contents_are_equal_both_ways(void **state) {
-    (void)state;
+TEST(contents_are_equal_both_ways) {
     struct share_world world;
     struct share_child child;
     vram_share *share;
@@ -107,8 +108,7 @@ static void contents_are_equal_both_ways(void **state) {
     share_world_close(&world);
 }
 
-static void a_block_has_no_neighbour(void **state) {
-    (void)state;
+TEST(a_block_has_no_neighbour) {
     struct share_world world;
     struct share_child child;
     vram_share *share;
@@ -126,8 +126,7 @@ static void a_block_has_no_neighbour(void **state) {
 }
 
 /* Blocks of a group lie in several allocations, and each is found where it is. */
-static void groups_lie_in_several_allocations(void **state) {
-    (void)state;
+TEST(groups_lie_in_several_allocations) {
     enum { COUNT = 60 };
     struct share_world world, other;
     vram_share *share, *opened;
@@ -159,8 +158,7 @@ static void groups_lie_in_several_allocations(void **state) {
 
 /* ------------------------------------------------------------------------- ends */
 
-static void memory_outlives_a_killed_owner(void **state) {
-    (void)state;
+TEST(memory_outlives_a_killed_owner) {
     struct share_world world;
     struct share_child owner;
     vram_share *share;
@@ -178,8 +176,7 @@ static void memory_outlives_a_killed_owner(void **state) {
     share_world_close(&world);
 }
 
-static void killed_readers_leave_nothing(void **state) {
-    (void)state;
+TEST(killed_readers_leave_nothing) {
     struct share_world world;
     struct share_child child;
     vram_share *share;
@@ -216,8 +213,7 @@ static void refused_with(struct share_world *world, const char *reason) {
     share_world_close(world);
 }
 
-static void drivers_that_cannot_say_why(void **state) {
-    (void)state;
+TEST(drivers_that_cannot_say_why) {
     struct share_world world;
     shim->hide("vkGetMemoryFdKHR");
     refused_with(&world, "vkGetMemoryFdKHR");
@@ -227,8 +223,7 @@ static void drivers_that_cannot_say_why(void **state) {
     shim->pretence.no_export = false;
 }
 
-static void memory_of_another_driver_is_refused(void **state) {
-    (void)state;
+TEST(memory_of_another_driver_is_refused) {
     struct share_world world, other;
     vram_share *share, *opened = NULL;
     vram_share_token token;
@@ -244,73 +239,33 @@ static void memory_of_another_driver_is_refused(void **state) {
     share_world_close(&world);
 }
 
-/* The first call of each kind, the second and so on fails, in export and in open. */
-static void every_driver_call_may_fail(void **state) {
-    (void)state;
-    static const char *const calls[] = {"vkGetMemoryFdKHR", "vkAllocateMemory", "vkCreateBuffer",
-                                        "vkBindBufferMemory"};
-    struct share_world world;
-    share_world_open(&world, VRAM_POOL_SHAREABLE);
-    int64_t live = shim->live();
-    int failures = 0;
-    for (int i = 0; i < 4 * 4; i++) {
-        vram_share *share = NULL, *opened = NULL;
-        vram_share_token token;
-        vram_addr addr = 0;
-        shim->refuse(calls[i % 4], (uint64_t)i / 4 + 1, -13, i % 2);
-        vram_status status = vram_alloc(world.pool, MIB, world.queue, &addr);
-        if (status == VRAM_OK && (status = vram_share_export(&addr, 1, NULL, &share)) == VRAM_OK &&
-            (status = vram_share_token_get(share, &token)) == VRAM_OK) {
-            status = vram_share_open(world.device, &token, NULL, &opened);
-        }
-        failures += status != VRAM_OK;
-        shim->refuse(NULL, 0, 0, false);
-        assert_ok(vram_share_close(opened));
-        assert_ok(vram_share_close(share));
-        if (addr) {
-            assert_ok(vram_free(addr, world.queue));
-        }
-        for (int k = 0; k < 2000 && shim->live() != live; k++) {
-            usleep(1000); /* the server may end the export */
-            assert_ok(vram_pool_trim(world.pool, NULL, NULL));
-        }
-        assert_int_equal(shim->live(), live);
-    }
-    assert_true(failures > 4);
-    share_world_close(&world);
-}
-
-static int share_end_test(void **state) {
+static int share_end_test(void) {
     share_folder_remove();
     for (int i = 0; i < 3000 && (vr_mem_live_bytes() || vr_handle_live(0)); i++) {
         usleep(1000);
     }
-    return nothing_left(state);
+    vr_option_reset();
+    return 0;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, share_folder_make, share_end_test)
-
-int main(int count, char **arguments) {
+static int begin_process(void) {
     shim_vulkan_control_fn *get = NULL;
     void *library = dlopen(SHIM_VULKAN_PATH, RTLD_NOW | RTLD_LOCAL);
     void *found = library ? dlsym(library, "shim_vulkan_control") : NULL;
     if (!found) {
-        return 98;
+        return 1;
     }
     memcpy(&get, &found, sizeof get);
     shim = get();
     shim->reset();
-    setenv("VRAM_VULKAN_LIBRARY", SHIM_VULKAN_PATH, 1);
-    setenv("VRAM_LIVE", "off", 1);
     share_backend = "vulkan";
-    if (count == 5) {
-        return share_play(parts, sizeof parts / sizeof parts[0], arguments);
-    }
-    const struct CMUnitTest tests[] = {
-        TEST(contents_are_equal_both_ways),        TEST(a_block_has_no_neighbour),
-        TEST(groups_lie_in_several_allocations),   TEST(memory_outlives_a_killed_owner),
-        TEST(killed_readers_leave_nothing),        TEST(drivers_that_cannot_say_why),
-        TEST(memory_of_another_driver_is_refused), TEST(every_driver_call_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return setenv("VRAM_VULKAN_LIBRARY", SHIM_VULKAN_PATH, 1) | setenv("VRAM_LIVE", "off", 1);
 }
+WHOLE_FILE(begin_process, NULL)
+
+static int play(int count, char **words) {
+    return begin_process() || count != 5 ? 2
+                                         : share_play(parts, sizeof parts / sizeof parts[0], words);
+}
+CHILD(play)
+EACH_TEST(share_folder_make, share_end_test)

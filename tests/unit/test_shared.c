@@ -3,21 +3,18 @@
  * test_shared.c: the devices, pools and queues that belong to the process (vram/shared.h). A test
  * ends the context behind them, so that the next one creates them anew.
  */
-#include "base/atomic.h"
+#include "base/handle.h"
 #include "byte_units.h"
-#include "device/device_calls.h"
 #include "device/objects.h"
 #include "unit/assert_ok.h"
 #include "unit/child.h"
 #include "unit/fault_step.h"
-#include "unit/nothing_left.h"
 #include "vram/vram.h"
 
 #include <pthread.h>
 #include <string.h>
 
-static int simulate(void **state) {
-    (void)state;
+static int simulate(void) {
     return vram_option_set("sim", "memory=1G,devices=2");
 }
 
@@ -30,8 +27,7 @@ static void end_shared(vram_device *device) {
     assert_ok(vram_context_destroy((vram_context *)(uintptr_t)context));
 }
 
-static void each_device_has_one_handle_and_one_pool(void **state) {
-    (void)state;
+TEST(each_device_has_one_handle_and_one_pool) {
     vram_device *first, *again, *second;
     vram_pool *pool, *same, *other;
     assert_ok(vram_device_shared("sim", 0, &first));
@@ -57,10 +53,9 @@ static vram_pool *pool_of_device(uint32_t id) {
 
 /* What a program does that keeps one object for all devices: buffers, limits, use, pressure and
    cleanup by the number of the device, and no table of its own. */
-static void pools_by_the_number_of_the_device(void **state) {
+TEST(pools_by_the_number_of_the_device) {
     vram_device *devices[2], *none;
     uint64_t bytes = 0, peak = 0, released;
-    (void)state;
     for (uint32_t id = 0; id < 2; id++) {
         vram_limits limits = {.size = sizeof limits, .hard_bytes = (32 << id) * MIB};
         vram_pressure pressure = {.size = sizeof pressure};
@@ -85,6 +80,8 @@ static void pools_by_the_number_of_the_device(void **state) {
         peak += usage.peak_requested_bytes;
     }
     assert_int_equal(vram_device_shared("sim", 2, &none), VRAM_ERR_NO_DEVICE);
+    assert_int_equal(vram_device_shared("sim", 0, NULL), VRAM_ERR_INVALID);
+    assert_false(vram_device_same(NULL, NULL));
     assert_int_equal(bytes, 32 * MIB);
     assert_int_equal(peak, 48 * MIB);
     assert_ok(vram_device_trim(devices[0], NULL, &released)); /* emergency_cleanup(0) */
@@ -93,8 +90,7 @@ static void pools_by_the_number_of_the_device(void **state) {
 }
 
 /* Two users of one native queue: what one frees serves the other at once. */
-static void users_share_memory_under_their_own_tags(void **state) {
-    (void)state;
+TEST(users_share_memory_under_their_own_tags) {
     static int stream, another;
     vram_device *device;
     vram_pool *pool;
@@ -126,8 +122,7 @@ static void users_share_memory_under_their_own_tags(void **state) {
 }
 
 /* A queue that has ended, and a captured region, are not handed out. */
-static void an_ended_queue_is_adopted_again(void **state) {
-    (void)state;
+TEST(an_ended_queue_is_adopted_again) {
     static int stream;
     vram_device *device;
     vram_queue *queue, *captured, *again;
@@ -142,8 +137,7 @@ static void an_ended_queue_is_adopted_again(void **state) {
     end_shared(device);
 }
 
-static void what_was_destroyed_is_created_again(void **state) {
-    (void)state;
+TEST(what_was_destroyed_is_created_again) {
     vram_device *device, *later;
     vram_pool *pool, *next;
     assert_ok(vram_device_shared("sim", 0, &device));
@@ -157,79 +151,6 @@ static void what_was_destroyed_is_created_again(void **state) {
     assert_ptr_not_equal(later, device);
     end_shared(later);
     assert_ok(vram_device_shared("sim", 0, &device));
-    end_shared(device);
-}
-
-static void mistakes_have_a_status(void **state) {
-    (void)state;
-    vram_device *device = NULL, *own;
-    vram_pool *pool;
-    vram_queue *queue;
-    vram_context *context;
-    assert_int_equal(vram_device_shared(NULL, 0, &device), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_shared("", 0, &device), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_shared("cuda,host", 0, &device), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_shared("sim", 0, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_shared("sim", 2, &device), VRAM_ERR_NO_DEVICE);
-    assert_non_null(strstr(vram_error_get()->text, "sim has no device 2: there are 2"));
-    assert_int_equal(vram_device_shared("metal", 0, &device), VRAM_ERR_NO_DRIVER);
-    assert_null(device);
-    assert_ok(vram_device_shared("sim", 0, &device));
-    assert_int_equal(vram_pool_shared(device, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_shared(NULL, &pool), VRAM_ERR_INVALID);
-    assert_int_equal(vram_queue_shared(device, NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_queue_shared(NULL, NULL, &queue), VRAM_ERR_INVALID);
-    end_shared(device);
-
-    assert_ok(vram_context_create(NULL, &context));
-    assert_ok(vram_device_open(context, 0, &own));
-    assert_int_equal(vram_pool_shared(own, &pool), VRAM_ERR_INVALID);
-    assert_ok(vram_context_destroy(context));
-}
-
-/* Memory of the library fails at call 1, 2, 3 ...: nothing is lost, and the next call succeeds. */
-static void any_allocation_may_fail(void **state) {
-    (void)state;
-    static int stream;
-    vram_device *device;
-    vram_pool *pool;
-    vram_queue *queue;
-    for (uint64_t nth = 1;; nth += FAULT_STEP) {
-        uint64_t failed = vr_mem_failed();
-        vr_mem_fail_at(nth, false);
-        vram_status status = vram_device_shared("sim", 0, &device);
-        if (status == VRAM_OK) {
-            status = vram_pool_shared(device, &pool);
-        }
-        if (status == VRAM_OK) {
-            status = vram_queue_shared(device, &stream, &queue);
-        }
-        vr_mem_fail_at(0, false);
-        assert_true(status == VRAM_OK || status == VRAM_ERR_HOST_MEMORY);
-        assert_ok(vram_device_shared("sim", 0, &device));
-        assert_ok(vram_pool_shared(device, &pool));
-        assert_ok(vram_queue_shared(device, &stream, &queue));
-        end_shared(device);
-        if (vr_mem_failed() == failed) {
-            break;
-        }
-    }
-}
-
-/* A device that cannot be opened, and a queue that cannot be adopted, fail once. */
-static void the_driver_may_fail(void **state) {
-    (void)state;
-    static int stream;
-    vram_device *device;
-    vram_queue *queue;
-    assert_ok(vram_option_set("sim", "memory=1G,fault=device_open:1"));
-    assert_true(vram_status_is_exhausted(vram_device_shared("sim", 0, &device)));
-    assert_ok(vram_device_shared("sim", 0, &device));
-    end_shared(device);
-    assert_ok(vram_option_set("sim", "memory=1G,fault=queue_create:1:host_memory"));
-    assert_ok(vram_device_shared("sim", 0, &device));
-    assert_int_equal(vram_queue_shared(device, &stream, &queue), VRAM_ERR_HOST_MEMORY);
-    assert_ok(vram_queue_shared(device, &stream, &queue));
     end_shared(device);
 }
 
@@ -255,8 +176,7 @@ static void *find_all(void *argument) {
     return NULL;
 }
 
-static void threads_that_come_first_together_agree(void **state) {
-    (void)state;
+TEST(threads_that_come_first_together_agree) {
     for (int round = 0; round < 20; round++) {
         pthread_t threads[THREADS];
         vr_store(&ready, 0, VR_RELEASE);
@@ -293,8 +213,7 @@ static int uses_its_own(void *argument) {
                : 3;
 }
 
-static void a_forked_child_has_objects_of_its_own(void **state) {
-    (void)state;
+TEST(a_forked_child_has_objects_of_its_own) {
     vram_device *device;
     vram_pool *pool;
     assert_ok(vram_device_shared("sim", 0, &device));
@@ -303,23 +222,4 @@ static void a_forked_child_has_objects_of_its_own(void **state) {
     end_shared(device);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_device_has_one_handle_and_one_pool, simulate,
-                                        nothing_left),
-        cmocka_unit_test_setup_teardown(pools_by_the_number_of_the_device, simulate, nothing_left),
-        cmocka_unit_test_setup_teardown(users_share_memory_under_their_own_tags, simulate,
-                                        nothing_left),
-        cmocka_unit_test_setup_teardown(an_ended_queue_is_adopted_again, simulate, nothing_left),
-        cmocka_unit_test_setup_teardown(what_was_destroyed_is_created_again, simulate,
-                                        nothing_left),
-        cmocka_unit_test_setup_teardown(any_allocation_may_fail, simulate, nothing_left),
-        cmocka_unit_test_setup_teardown(the_driver_may_fail, simulate, nothing_left),
-        cmocka_unit_test_setup_teardown(threads_that_come_first_together_agree, simulate,
-                                        nothing_left),
-        cmocka_unit_test_setup_teardown(a_forked_child_has_objects_of_its_own, simulate,
-                                        nothing_left),
-        cmocka_unit_test_setup(mistakes_have_a_status, simulate), /* metal's context stays */
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(simulate, NULL)

@@ -6,16 +6,11 @@
  */
 #include "unit/assert_ok.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <vram/labels.h>
 #include <vram/model.h>
 #include <vram/vram.h>
-
-#include <cmocka.h>
 
 static uint64_t calls;   /* of the allocator since it was last armed */
 static uint64_t fail_at; /* the call that fails; 0: none */
@@ -39,16 +34,14 @@ static void program_free(void *user, void *memory) {
     free(memory);
 }
 
-static int begin(void **state) {
+static int begin(void) {
     static const vram_host_allocator allocator = {NULL, program_alloc, program_resize,
                                                   program_free};
-    (void)state;
     fail_at = 0;
     return vram_host_allocator_set(&allocator) == VRAM_OK ? 0 : -1;
 }
 
-static int end(void **state) {
-    (void)state;
+static int end(void) {
     return vram_host_bytes() == 0 && vram_host_allocator_set(NULL) == VRAM_OK ? 0 : -1;
 }
 
@@ -85,8 +78,7 @@ static vram_status make_labels(void) {
     return status;
 }
 
-static void labels_without_memory(void **state) {
-    (void)state;
+TEST(labels_without_memory) {
     assert_true(fail_each(make_labels, "vram_labels_create") > 0);
     assert_ok(make_labels());
 }
@@ -96,16 +88,9 @@ static vram_status read_model(void) {
     return vram_model_read(MODEL, NULL, &model);
 }
 
-static void model_without_memory(void **state) {
-    (void)state;
+TEST(model_without_memory) {
     assert_true(fail_each(read_model, "vram_model_read") > 0);
     assert_ok(read_model());
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(labels_without_memory, begin, end),
-        cmocka_unit_test_setup_teardown(model_without_memory, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, end)

@@ -5,7 +5,6 @@
  * on the first device of another. Vectors are of whole numbers, so that both ways have the same
  * distances to the last bit but for cosine.
  */
-#include "compute/shortlist.h"
 #include "unit/compute_world.h"
 #include "vram/distance.h"
 #include "vram/limits.h"
@@ -112,11 +111,14 @@ static uint64_t lists_on(const struct rig *rig) {
     return info.kind == VRAM_DEVICE_CPU && strcmp(info.backend, "opencl") == 0 ? 1 : 3;
 }
 
-static void every_metric_and_precision(void **state) {
+static int begin(void);
+
+static int begin_simulated(void);
+
+TEST(every_metric_and_precision) {
     static const vram_precision precisions[] = {VRAM_PRECISION_FP32, VRAM_PRECISION_FP16,
                                                 VRAM_PRECISION_INT8};
     static const uint64_t room[] = {0, UINT64_C(300) << 10}; /* one tile; many, on every queue */
-    (void)state;
     struct rig rig = rig_of(SIM);
     vram_pool *pool = pool_of(&rig, 0);
     for (int r = 0; r < 2; r++) {
@@ -142,9 +144,8 @@ static void every_metric_and_precision(void **state) {
 
 /* Whatever the order in which they come: equal, ever better, ever worse; and lists of every
    length. */
-static void any_order_and_any_length(void **state) {
+TEST(any_order_and_any_length) {
     static const uint64_t lengths[] = {1, 2, 31, 127, 128};
-    (void)state;
     struct rig rig = rig_of(SIM);
     vram_pool *pool = pool_of(&rig, 0);
     vram_scheduler *scheduler = scheduler_in(pool, 0, 2);
@@ -179,8 +180,7 @@ static void any_order_and_any_length(void **state) {
 }
 
 /* More queries than a block and a pass take. */
-static void many_queries(void **state) {
-    (void)state;
+TEST(many_queries) {
     struct rig rig = rig_of(SIM);
     vram_pool *pool = pool_of(&rig, 0);
     vram_scheduler *scheduler = scheduler_in(pool, UINT64_C(200) << 10, 3);
@@ -193,8 +193,7 @@ static void many_queries(void **state) {
 }
 
 /* Several devices, and a scheduler that is named twice: numbers are those of the whole corpus. */
-static void parts_of_a_corpus(void **state) {
-    (void)state;
+TEST(parts_of_a_corpus) {
     struct rig rig = rig_of(SIM);
     vram_pool *pool = pool_of(&rig, 0);
     vram_scheduler *twice[2] = {scheduler_in(pool, 0, 3), scheduler_in(pool, 0, 1)};
@@ -211,11 +210,10 @@ static void parts_of_a_corpus(void **state) {
 
 /* ------------------------------------------------------------------ odd numbers */
 
-static void what_is_not_finite(void **state) {
+TEST(what_is_not_finite) {
     static const float odd[] = {NAN, INFINITY, -INFINITY};
     static const vram_precision precisions[] = {VRAM_PRECISION_FP32, VRAM_PRECISION_FP16,
                                                 VRAM_PRECISION_INT8};
-    (void)state;
     struct rig rig = rig_of(SIM);
     vram_pool *pool = pool_of(&rig, 0);
     vram_scheduler *scheduler = scheduler_in(pool, 0, 2);
@@ -253,9 +251,8 @@ static void what_is_not_finite(void **state) {
 }
 
 /* Squares that single precision does not hold: the host's way finds them all the same. */
-static void very_long_and_very_short(void **state) {
+TEST(very_long_and_very_short) {
     static const float sizes[] = {1e19f, 1e-18f};
-    (void)state;
     struct rig rig = rig_of(SIM);
     vram_scheduler *scheduler = scheduler_in(pool_of(&rig, 0), 0, 2);
     for (int i = 0; i < 2; i++) {
@@ -274,8 +271,7 @@ static void very_long_and_very_short(void **state) {
 
 /* Halves between two of theirs go to the nearest, those in the middle to the even one: as on the
    CPU. */
-static void halves_are_rounded_alike(void **state) {
-    (void)state;
+TEST(halves_are_rounded_alike) {
     struct rig rig = rig_of(SIM);
     vram_scheduler *scheduler = scheduler_in(pool_of(&rig, 0), 0, 2);
     vram_distance d = search_of(2, 2000, 1, 128, VRAM_PRECISION_FP16);
@@ -295,11 +291,10 @@ static void halves_are_rounded_alike(void **state) {
 
 /* Every half times one is the float of the same value: a shader may have its own way from the one
    to the other. */
-static void every_half_is_exact(void **state) {
+TEST(every_half_is_exact) {
     enum { ROWS = 4096, SIDE = 16 };
     static uint16_t a[ROWS * SIDE], one[SIDE * SIDE];
     static float c[ROWS * SIDE];
-    (void)state;
     struct rig rig = rig_of(SIM);
     vram_scheduler *scheduler = scheduler_in(pool_of(&rig, 0), 0, 1);
     for (uint32_t i = 0; i < ROWS * SIDE; i++) { /* what is not finite would spread in its row */
@@ -331,9 +326,8 @@ static void every_half_is_exact(void **state) {
 
 /* A pool that is too small for the tiles that were planned: they become smaller, and at last it is
    the CPU's turn. */
-static void memory_runs_out(void **state) {
+TEST_IN(begin_simulated, nothing_left, memory_runs_out) {
     static const uint64_t limits[] = {UINT64_C(24) << 20, UINT64_C(4) << 20, UINT64_C(1) << 12};
-    (void)state;
     uint64_t shrinks = 0, fallbacks = 0;
     for (int i = 0; i < 3; i++) {
         struct rig rig = rig_of(SIM);
@@ -356,8 +350,7 @@ static void memory_runs_out(void **state) {
 }
 
 /* The second search of a shape finds all memory in the pool. */
-static void a_second_search_takes_no_memory(void **state) {
-    (void)state;
+TEST_IN(begin_simulated, nothing_left, a_second_search_takes_no_memory) {
     struct rig rig = rig_of(SIM);
     vram_scheduler *scheduler = scheduler_in(pool_of(&rig, 0), UINT64_C(2) << 20, 3);
     vram_distance d = search_of(20, 3000, 8, 5, VRAM_PRECISION_FP16);
@@ -369,126 +362,25 @@ static void a_second_search_takes_no_memory(void **state) {
     rig_end(&rig);
 }
 
-/* ------------------------------------------------------------------------- faults */
-
-static vram_status search_twice(struct rig *rig, vram_pool *pool) {
-    static float query[3 * 8], corpus[200 * 8], best[6];
-    static uint64_t at[6];
-    vram_scheduler *scheduler = NULL;
-    vram_scheduler_options options = {.size = sizeof options, .queues = 2, .device_bytes = 65536};
-    vram_distance d = {.size = sizeof d,
-                       .queries = 3,
-                       .vectors = 200,
-                       .dim = 8,
-                       .query = query,
-                       .corpus = corpus,
-                       .place = VRAM_PLACE_DEVICE,
-                       .k = 2,
-                       .best = best,
-                       .best_at = at};
-    (void)rig;
-    vram_status status = vram_scheduler_create(pool, &options, &scheduler);
-    for (int i = 0; status == VRAM_OK && i < 2; i++) {
-        d.precision = i ? VRAM_PRECISION_INT8 : VRAM_PRECISION_FP32;
-        memset(at, 0xff, sizeof at);
-        status = vram_distance_run(scheduler, &d);
-        for (int j = 0; status == VRAM_OK && j < 6; j++) {
-            assert_int_equal(at[j], j % 2); /* all are equal */
-        }
-    }
-    struct vram_error error = *vram_error_get();
-    assert_ok(vram_scheduler_destroy(scheduler));
-    vr_error_restore(&error);
-    return status;
-}
-
-static void every_call_may_fail(void **state) {
-    (void)state;
-    fail_every_call(search_twice, SIM);
-}
-
 /* -------------------------------------------------------------------------- threads */
 
-struct searcher {
-    struct vr_thread thread;
-    vram_scheduler *scheduler;
-    vram_distance distance;
-    vram_status status;
-};
-
-static void search_on(void *argument) {
-    struct searcher *searcher = argument;
-    searcher->status = VRAM_OK;
-    for (int i = 0; searcher->status == VRAM_OK && i < 3; i++) {
-        searcher->status = vram_distance_run(searcher->scheduler, &searcher->distance);
-    }
-}
-
-static void by_several_threads(void **state) {
-    (void)state;
-    struct rig rig = rig_of(SIM);
-    vram_scheduler *scheduler = scheduler_in(pool_of(&rig, 0), UINT64_C(1) << 20, 2);
-    struct searcher searchers[3];
-    for (int i = 0; i < 3; i++) {
-        searchers[i].scheduler = scheduler;
-        searchers[i].distance = search_of(6, 800, 5, 4, VRAM_PRECISION_FP32);
-        assert_ok(vr_os_thread_start(&searchers[i].thread, "searcher", search_on, &searchers[i]));
-    }
-    for (int i = 0; i < 3; i++) {
-        vr_os_thread_join(&searchers[i].thread);
-        assert_ok(searchers[i].status);
-        assert_memory_equal(searchers[i].distance.best_at, searchers[0].distance.best_at,
-                            6 * 4 * sizeof(uint64_t));
-    }
-    (void)expect_same(scheduler, &searchers[0].distance);
-    for (int i = 0; i < 3; i++) {
-        search_end(&searchers[i].distance);
-    }
-    rig_end(&rig);
-}
-
-/* A rank orders as its value does, and gives it back. */
-static void ranks(void **state) {
-    static const float values[] = {-INFINITY, -2, -1e-40f, 0, 1e-40f, 1, 1.5f, INFINITY};
-    (void)state;
-    for (int i = 0; i < 8; i++) {
-        uint32_t rank = vr_shortlist_rank(values[i]);
-        assert_true(vr_shortlist_value(rank) == values[i]);
-        assert_true(i == 0 || vr_shortlist_rank(values[i - 1]) < rank);
-    }
-    assert_int_equal(vr_shortlist_rank(-0.0f), vr_shortlist_rank(0.0f));
-    uint64_t word = vr_shortlist_word(1.5f, INT32_MAX - 1);
-    assert_int_equal(vr_shortlist_place(word), INT32_MAX - 1);
-    assert_true(word < vr_shortlist_word(1.5f, INT32_MAX));
-    assert_true(vr_shortlist_word(1.5f, INT32_MAX) < vr_shortlist_word(1.50001f, 0));
-}
-
-static int begin(void **state) {
-    int failed = start(state);
+static int begin(void) {
+    int failed = start();
     assert_ok(vram_option_set("blas_library", "none"));
     return failed;
 }
 
-int main(int argc, char **argv) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, nothing_left)
-    const struct CMUnitTest everywhere[] = {
-        TEST(every_metric_and_precision),
-        TEST(any_order_and_any_length),
-        TEST(many_queries),
-        TEST(parts_of_a_corpus),
-        TEST(what_is_not_finite),
-        TEST(very_long_and_very_short),
-        TEST(halves_are_rounded_alike),
-        TEST(every_half_is_exact),
-        TEST(by_several_threads),
-    };
-    const struct CMUnitTest simulated[] = {
-        TEST(ranks),
-        TEST(memory_runs_out),
-        TEST(a_second_search_takes_no_memory),
-        TEST(every_call_may_fail),
-    };
-    backend = argc > 1 ? argv[1] : backend;
-    int failed = cmocka_run_group_tests(everywhere, NULL, NULL);
-    return argc > 1 ? failed : failed + cmocka_run_group_tests(simulated, NULL, NULL);
+/* Without a backend that is asked for. */
+static int begin_simulated(void) {
+    if (rig_word(1)) {
+        skip();
+    }
+    return begin();
 }
+
+static int begin_file(void) {
+    backend = rig_word(1) ? rig_word(1) : backend;
+    return 0;
+}
+WHOLE_FILE(begin_file, NULL)
+EACH_TEST(begin, nothing_left)

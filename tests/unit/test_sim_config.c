@@ -11,8 +11,7 @@ static struct vr_sim_config read_text(const char *text) {
     return config;
 }
 
-static void defaults(void **state) {
-    (void)state;
+TEST(defaults) {
     static const char *const empty[] = {"", " ", ",", " , ,"};
     for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++) {
         struct vr_sim_config config = read_text(empty[i]);
@@ -30,8 +29,7 @@ static void defaults(void **state) {
     }
 }
 
-static void every_key(void **state) {
-    (void)state;
+TEST(every_key) {
     struct vr_sim_config config =
         read_text("devices=64, memory=80G,granule=64K,profile=h200,vmm=off,real=yes,info=0,"
                   "seed=18446744073709551615,lag=10000,lose=7:63,journal=0,fault=map:3:-5:forever");
@@ -55,8 +53,7 @@ static void every_key(void **state) {
     assert_int_equal(read_text("memory=100001").memory_bytes % vr_os_page_bytes(), 0);
 }
 
-static void faults_by_text(void **state) {
-    (void)state;
+TEST(faults_by_text) {
     static const struct {
         const char *text;
         vram_sim_call call;
@@ -98,8 +95,7 @@ static void refuse_text(const char *text, const char *named) {
     }
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     static const char *const rows[][2] = {
         {"devices=65", "0 to 64"},
         {"devices=-1", "0 to 64"},
@@ -151,8 +147,7 @@ static void refusals(void **state) {
     refuse_text(long_text, "a whole number");
 }
 
-static void faults_that_cannot_be(void **state) {
-    (void)state;
+TEST(faults_that_cannot_be) {
     static const struct vram_sim_fault rows[] = {
         {.call = VRAM_SIM_CALL_COUNT, .nth = 1, .code = 1},
         {.call = (vram_sim_call)-1, .nth = 1, .code = 1},
@@ -197,8 +192,7 @@ static void random_text(uint64_t *random, char *text, size_t bytes) {
     }
 }
 
-static void any_text(void **state) {
-    (void)state;
+TEST(any_text) {
     uint64_t random = 20261115, read = 0;
     for (unsigned i = 0; i < 100000; i++) {
         char text[256];
@@ -225,8 +219,7 @@ static void any_text(void **state) {
 
 /* -------------------------------------------------------------- names and prices */
 
-static void names(void **state) {
-    (void)state;
+TEST(names) {
     for (unsigned call = 0; call < VRAM_SIM_CALL_COUNT; call++) {
         const char *name = vram_sim_call_name((vram_sim_call)call);
         assert_int_equal(vr_sim_call_find(name, strlen(name)), call);
@@ -238,8 +231,7 @@ static void names(void **state) {
     assert_null(vr_sim_profile_find("h20", 3));
 }
 
-static void prices(void **state) {
-    (void)state;
+TEST(prices) {
     const struct vr_sim_profile *none = vr_sim_profile_find("none", 4);
     const struct vr_sim_profile *h200 = vr_sim_profile_find("h200", 4);
     for (unsigned call = 0; call < VRAM_SIM_CALL_COUNT; call++) {
@@ -259,18 +251,4 @@ static void prices(void **state) {
     assert_int_equal(vr_sim_work_ns(h200, VRAM_SIM_SIGNAL, 0), 0);
     assert_int_equal(vr_sim_work_ns(h200, VRAM_SIM_LAUNCH, 0), 5000);
     assert_true(vr_sim_work_ns(h200, VRAM_SIM_FILL, UINT64_MAX) > 1000000000);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),
-        cmocka_unit_test(every_key),
-        cmocka_unit_test(faults_by_text),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(faults_that_cannot_be),
-        cmocka_unit_test(any_text),
-        cmocka_unit_test(names),
-        cmocka_unit_test(prices),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

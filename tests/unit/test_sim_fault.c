@@ -256,85 +256,7 @@ static const char *const worlds[] = {
 
 enum { WORLDS = sizeof worlds / sizeof worlds[0] };
 
-static void nothing_fails(void **state) {
-    (void)state;
-    for (unsigned i = 0; i < WORLDS; i++) {
-        struct run run;
-        memset(host_data, 0x33, sizeof host_data);
-        assert_ok(scenario(&run, worlds[i]));
-        assert_int_equal(state_of(&run.world).faults, 0);
-        end_run(&run);
-        assert_int_equal(host_data[1][0], 7);
-        assert_int_equal(host_data[1][PAGE], 0x33);
-        assert_int_equal(host_data[1][PAGE + 15], 0x33);
-        assert_int_equal(host_data[1][PAGE + 16], 0);
-    }
-}
-
-static vram_status expected_status(int32_t code) {
-    static const vram_status known[] = {VRAM_OK,
-                                        VRAM_ERR_INVALID,
-                                        VRAM_ERR_DEVICE_MEMORY,
-                                        VRAM_ERR_UNSUPPORTED,
-                                        VRAM_ERR_NOT_READY,
-                                        VRAM_ERR_HOST_MEMORY,
-                                        VRAM_ERR_DEVICE_LOST,
-                                        VRAM_ERR_SHUTDOWN};
-    return code > 0 && code < 8 ? known[code] : VRAM_ERR_BACKEND;
-}
-
-/* Call n fails for every n there is, with every code, once and for ever. */
-static void every_call_fails(void **state) {
-    (void)state;
-    static const int32_t codes[] = {1, 2, 3, 4, 5, 6, 7, 9999, -1, INT32_MIN};
-    uint64_t injected = 0;
-    for (unsigned i = 0; i < WORLDS * 2 * sizeof codes / sizeof codes[0]; i++) {
-        int32_t code = codes[i / (WORLDS * 2)];
-        bool for_ever = i / WORLDS % 2;
-        for (uint64_t nth = 1, struck = 1; struck; nth++) {
-            char text[160];
-            struct run run;
-            snprintf(text, sizeof text, "%s,fault=any:%llu:%d%s", worlds[i % WORLDS],
-                     (unsigned long long)nth, code, for_ever ? ":forever" : "");
-            vram_status status = scenario(&run, text);
-            struct vram_sim_state seen = state_of(&run.world);
-            struck = seen.faults;
-            injected += struck;
-            assert_true(struck || status == VRAM_OK);
-            assert_true(status == VRAM_OK || status == expected_status(code));
-            end_run(&run);
-        }
-    }
-    assert_true(injected > 3000);
-}
-
-/* Each entry point is reached by the scenario, and fails when it is the one planned. */
-static void every_entry_point_fails(void **state) {
-    (void)state;
-    for (unsigned call = VRAM_SIM_ANY + 1; call < VRAM_SIM_CALL_COUNT; call++) {
-        char text[160];
-        struct run run;
-        struct vram_sim_entry entry;
-        snprintf(text, sizeof text, "%s,fault=%s:1:1234", worlds[1],
-                 vram_sim_call_name((vram_sim_call)call));
-        vram_status status = scenario(&run, text);
-        assert_int_equal(state_of(&run.world).faults, 1);
-        bool is_void = call == VRAM_SIM_QUEUE_DESTROY || call == VRAM_SIM_KERNEL_UNLOAD ||
-                       call == VRAM_SIM_DEVICE_CLOSE || call == VRAM_SIM_POLL;
-        assert_int_equal(status, is_void ? VRAM_OK : VRAM_ERR_BACKEND);
-        bool found = false;
-        for (uint64_t back = 0;
-             run.world.backend.ops->sim->journal(&run.world.backend, back, &entry) == VRAM_OK;
-             back++) {
-            found = found || (entry.call == call && entry.code == 1234);
-        }
-        assert_true(found);
-        end_run(&run);
-    }
-}
-
-static void plans_count(void **state) {
-    (void)state;
+TEST(plans_count) {
     struct world world;
     vram_addr addr = 0;
     open_world(&world, "");
@@ -361,8 +283,7 @@ static void plans_count(void **state) {
 }
 
 /* What a planned fault kept from being given back is no leak; what was never tried is. */
-static void refused_is_no_leak(void **state) {
-    (void)state;
+TEST(refused_is_no_leak) {
     struct world world;
     open_world(&world, "");
     struct vr_device *device = &world.device;
@@ -382,8 +303,7 @@ static void refused_is_no_leak(void **state) {
 
 /* ---------------------------------------------------------------------------- lies */
 
-static void lies(void **state) {
-    (void)state;
+TEST(lies) {
     struct world world;
     open_world(&world, "");
     struct vr_device *device = &world.device;
@@ -426,8 +346,7 @@ static void lies(void **state) {
 /* --------------------------------------------------------------------------- loss */
 
 /* Lost at call 1, 2, 3 ...: everything can still be given back, without a call. */
-static void lost_at_every_call(void **state) {
-    (void)state;
+TEST(lost_at_every_call) {
     for (unsigned i = 0; i < WORLDS * 2; i++) {
         bool lost = true;
         for (uint64_t nth = 1; lost; nth++) {
@@ -445,8 +364,7 @@ static void lost_at_every_call(void **state) {
     }
 }
 
-static void lost_is_lost(void **state) {
-    (void)state;
+TEST(lost_is_lost) {
     struct world world;
     vram_addr more = 0;
     uint32_t back = 0;
@@ -504,8 +422,7 @@ static void caller(void *argument) {
 }
 
 /* Other threads may have looked just before the first was told: each may call once. */
-static void every_thread_is_told(void **state) {
-    (void)state;
+TEST(every_thread_is_told) {
     struct world world;
     struct vr_thread threads[VR_SIM_THREADS_MAX + 4];
     open_world(&world, "lose=2");
@@ -521,59 +438,4 @@ static void every_thread_is_told(void **state) {
     expect_violation(&world, 1, "known to be lost");
     vr_store(&world.device.lost, true, VR_RELEASE);
     close_world(&world, 1);
-}
-
-/* ------------------------------------------------------------------- the system */
-
-/* Host memory that fails at allocation 1, 2, 3 ..., once and for ever. */
-static void host_memory_fails(void **state) {
-    (void)state;
-    for (unsigned i = 0; i < 2 * WORLDS; i++) {
-        for (uint64_t nth = 1, struck = 1; struck; nth++) {
-            struct run run;
-            vr_mem_fail_at(nth, i / WORLDS);
-            vram_status status = scenario(&run, worlds[i % WORLDS]);
-            struck = vr_mem_failed();
-            vr_mem_fail_at(0, false);
-            assert_int_equal(status, struck ? VRAM_ERR_HOST_MEMORY : VRAM_OK);
-            end_run(&run);
-        }
-    }
-}
-
-/* The system's calls likewise. One that fails when work takes effect loses the device. */
-static void system_fails(void **state) {
-    (void)state;
-    for (unsigned i = 0; i < 2 * WORLDS; i++) {
-        unsigned lost = 0;
-        for (uint64_t nth = 1, struck = 1; struck; nth++) {
-            struct run run;
-            vr_os_fail_at(nth, i / WORLDS, ENOMEM);
-            vram_status status = scenario(&run, worlds[i % WORLDS]);
-            struck = vr_os_failed();
-            vr_os_fail_at(0, false, 0);
-            assert_true(status == VRAM_ERR_HOST_MEMORY || status == VRAM_ERR_DEVICE_LOST ||
-                        (!struck && status == VRAM_OK));
-            lost += status == VRAM_ERR_DEVICE_LOST;
-            end_run(&run);
-        }
-        assert_true(lost > 3);
-    }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_fails),
-        cmocka_unit_test(every_call_fails),
-        cmocka_unit_test(every_entry_point_fails),
-        cmocka_unit_test(plans_count),
-        cmocka_unit_test(refused_is_no_leak),
-        cmocka_unit_test(lies),
-        cmocka_unit_test(lost_at_every_call),
-        cmocka_unit_test(lost_is_lost),
-        cmocka_unit_test(every_thread_is_told),
-        cmocka_unit_test(host_memory_fails),
-        cmocka_unit_test(system_fails),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

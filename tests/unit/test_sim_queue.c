@@ -12,36 +12,7 @@ static void pass_call(struct world *world) {
 
 /* ------------------------------------------------------------------- asynchrony */
 
-static void not_inside_the_call(void **state) {
-    (void)state;
-    struct world world;
-    open_world(&world, "");
-    struct vr_device *device = &world.device;
-    struct vr_queue queue = create_queue(device);
-    assert_int_equal(word_of(&queue), 0);
-    assert_int_equal(poll_queue(&queue), VRAM_OK); /* nothing to do */
-    vram_addr addr = alloc(device, PAGE);
-    uint32_t value = 5, back = 0;
-    assert_ok(device->queue_ops->upload(&queue, addr, &value, 4));
-    value = 6; /* read when the upload is done, not when it is submitted */
-    assert_ok(device->queue_ops->download(&queue, &back, addr, 4));
-    assert_int_equal(back, 0);
-    signal_queue(&queue, 7);
-    assert_int_equal(word_of(&queue), 0);
-    pass_call(&world);
-    assert_int_equal(word_of(&queue), 7);
-    assert_int_equal(back, 6);
-    signal_queue(&queue, 8);
-    assert_int_equal(word_of(&queue), 7);
-    assert_int_equal(poll_queue(&queue), VRAM_OK);
-    assert_int_equal(word_of(&queue), 8);
-    device->queue_ops->destroy(&queue);
-    assert_ok(device->ops->free(device, addr, PAGE));
-    close_world(&world, 0);
-}
-
-static void lag_keeps_work_back(void **state) {
-    (void)state;
+TEST(lag_keeps_work_back) {
     struct world world;
     open_world(&world, "lag=200,seed=4");
     struct vr_queue queue = create_queue(&world.device);
@@ -66,8 +37,7 @@ static void lag_keeps_work_back(void **state) {
     close_world(&world, 0);
 }
 
-static void waits_take_few_polls(void **state) {
-    (void)state;
+TEST(waits_take_few_polls) {
     struct world world;
     open_world(&world, "profile=h200,lag=10000");
     struct vr_device *device = &world.device;
@@ -87,33 +57,6 @@ static void waits_take_few_polls(void **state) {
 }
 
 /* ------------------------------------------------------------------------- order */
-
-static void one_queue_keeps_order(void **state) {
-    (void)state;
-    struct world world;
-    open_world(&world, "lag=30,seed=9");
-    struct vr_device *device = &world.device;
-    struct vr_queue queue = create_queue(device);
-    vram_addr addr = alloc(device, PAGE);
-    uint32_t seen[200];
-    for (uint32_t i = 0; i < 200; i++) {
-        assert_ok(device->queue_ops->fill(&queue, addr, i, 4, 4));
-        assert_ok(device->queue_ops->download(&queue, &seen[i], addr, 4));
-        signal_queue(&queue, i + 1);
-    }
-    uint64_t last = 0;
-    while (word_of(&queue) < 200) {
-        pass_call(&world);
-        assert_true(word_of(&queue) >= last);
-        last = word_of(&queue);
-    }
-    for (uint32_t i = 0; i < 200; i++) {
-        assert_int_equal(seen[i], i);
-    }
-    destroy_queue(&queue);
-    assert_ok(device->ops->free(device, addr, PAGE));
-    close_world(&world, 0);
-}
 
 /* Has eight queues signal at once; writes down in which order they are seen to. */
 static void finishing_order(const char *text, uint64_t order[8]) {
@@ -142,8 +85,7 @@ static void finishing_order(const char *text, uint64_t order[8]) {
     close_world(&world, 0);
 }
 
-static void seed_decides_across_queues(void **state) {
-    (void)state;
+TEST(seed_decides_across_queues) {
     uint64_t first[8], again[8], other[8];
     unsigned different = 0, sorted = 0;
     finishing_order("lag=40,seed=1", first);
@@ -165,41 +107,7 @@ static void seed_decides_across_queues(void **state) {
 
 /* ------------------------------------------------------------------------- after */
 
-static void after_is_respected(void **state) {
-    (void)state;
-    for (unsigned seed = 0; seed < 20; seed++) {
-        struct world world;
-        char text[32];
-        uint32_t back[3] = {0};
-        snprintf(text, sizeof text, "lag=25,seed=%u", seed);
-        open_world(&world, text);
-        struct vr_device *device = &world.device;
-        const struct vr_queue_ops *ops = device->queue_ops;
-        struct vr_queue one = create_queue(device), two = create_queue(device);
-        vram_addr addr = alloc(device, PAGE);
-        for (uint32_t round = 1; round <= 10; round++) {
-            assert_ok(ops->fill(&one, addr, round, 4, 4));
-            signal_queue(&one, round);
-            assert_ok(ops->after(&two, &one, round));
-            assert_ok(ops->download(&two, &back[0], addr, 4));
-            signal_queue(&two, round);
-            assert_ok(ops->after(&one, &two, round));
-            if (round % 3 == 0) {
-                wait_queue(&two, round);
-                assert_int_equal(back[0], round);
-            }
-        }
-        wait_queue(&two, 10);
-        assert_int_equal(back[0], 10);
-        destroy_queue(&one);
-        destroy_queue(&two);
-        assert_ok(device->ops->free(device, addr, PAGE));
-        close_world(&world, 0);
-    }
-}
-
-static void after_what_cannot_come(void **state) {
-    (void)state;
+TEST(after_what_cannot_come) {
     struct world world, elsewhere;
     open_world(&elsewhere, "");
     struct vr_queue foreign = create_queue(&elsewhere.device);
@@ -220,80 +128,9 @@ static void after_what_cannot_come(void **state) {
     stop_world(&elsewhere);
 }
 
-/* -------------------------------------------------------------------------- time */
-
-static void queues_work_side_by_side(void **state) {
-    (void)state;
-    struct world world;
-    open_world(&world, "profile=h200,memory=1T");
-    struct vr_device *device = &world.device;
-    const struct vr_queue_ops *ops = device->queue_ops;
-    struct vr_queue one = create_queue(device), two = create_queue(device);
-    vram_addr a = alloc(device, 200000000000), b = alloc(device, 200000000000);
-    uint64_t start = state_of(&world).clock_ns;
-    /* 100 ms each at 2 TB/s: together they take 100 ms, one behind the other 200. */
-    assert_ok(ops->fill(&one, a, 0, 4, 200000000000));
-    assert_ok(ops->fill(&two, b, 0, 4, 200000000000));
-    finish_queue(&one);
-    finish_queue(&two);
-    assert_in_range(state_of(&world).clock_ns - start, 100000000, 100100000);
-    start = state_of(&world).clock_ns;
-    assert_ok(ops->fill(&one, a, 0, 4, 200000000000));
-    signal_queue(&one, 10);
-    assert_ok(ops->after(&two, &one, 10));
-    assert_ok(ops->fill(&two, b, 0, 4, 200000000000));
-    finish_queue(&two);
-    assert_in_range(state_of(&world).clock_ns - start, 200000000, 200100000);
-    destroy_queue(&one);
-    destroy_queue(&two);
-    assert_ok(device->ops->free(device, a, 200000000000));
-    assert_ok(device->ops->free(device, b, 200000000000));
-    close_world(&world, 0);
-}
-
 /* ----------------------------------------------------------------- native queues */
 
-static void native_queues_are_shared(void **state) {
-    (void)state;
-    struct world world;
-    open_world(&world, "lag=20,seed=3");
-    struct vr_device *device = &world.device;
-    const struct vr_queue_ops *ops = device->queue_ops;
-    int program;
-    struct vr_queue own = create_queue(device);
-    struct vr_queue adopted[4] = {
-        {.device = device, .native = &program, .adopted = true},
-        {.device = device, .native = &program, .adopted = true},
-        {.device = device, .native = NULL, .adopted = true},
-        {.device = device, .native = own.native, .adopted = true},
-    };
-    assert_non_null(own.native);
-    for (unsigned i = 0; i < 4; i++) {
-        void *native = adopted[i].native;
-        assert_ok(ops->adopt(&adopted[i]));
-        assert_ptr_equal(adopted[i].native, native);
-    }
-    /* Each pair is one queue: what the second says has passed, has passed on the first. */
-    for (uint64_t round = 1; round <= 30; round++) {
-        signal_queue(&adopted[0], round);
-        signal_queue(&adopted[1], round);
-        wait_queue(&adopted[1], round);
-        assert_true(word_of(&adopted[0]) >= round);
-        signal_queue(&own, round);
-        signal_queue(&adopted[3], round);
-        signal_queue(&adopted[2], round);
-        wait_queue(&adopted[3], round);
-        assert_true(word_of(&own) >= round);
-    }
-    destroy_queue(&own); /* the other user of its stream goes on */
-    for (unsigned i = 0; i < 4; i++) {
-        destroy_queue(&adopted[i]);
-    }
-    close_world(&world, 0);
-}
-
-static void words_outlive_queues(void **state) {
-    (void)state;
+TEST(words_outlive_queues) {
     struct world world;
     open_world(&world, "");
     struct vr_queue queue = create_queue(&world.device), other = create_queue(&world.device);
@@ -310,32 +147,9 @@ static void words_outlive_queues(void **state) {
     close_world(&world, 0);
 }
 
-/* Work that is left when a queue goes is finished, and told. */
-static void destroyed_with_work(void **state) {
-    (void)state;
-    struct world world;
-    uint32_t back = 0;
-    open_world(&world, "lag=1000,profile=h200");
-    struct vr_device *device = &world.device;
-    struct vr_queue queue = create_queue(device), other = create_queue(device);
-    vram_addr addr = alloc(device, PAGE);
-    assert_ok(device->queue_ops->fill(&queue, addr, 77, 4, PAGE));
-    signal_queue(&queue, 1);
-    assert_ok(device->queue_ops->after(&other, &queue, 1));
-    assert_ok(device->queue_ops->download(&other, &back, addr, 4));
-    device->queue_ops->destroy(&queue);
-    expect_violation(&world, 1, "unfinished work");
-    finish_queue(&other);
-    assert_int_equal(back, 77);
-    device->queue_ops->destroy(&other);
-    assert_ok(device->ops->free(device, addr, PAGE));
-    close_world(&world, 1);
-}
-
 /* A late signal has lowered the word, and the higher number is not written again: a queue that
    waits for it waits for ever. Nobody who ends something may be held up by that. */
-static void late_signals_hold_up_nobody(void **state) {
-    (void)state;
+TEST(late_signals_hold_up_nobody) {
     for (unsigned ending = 0; ending < 3; ending++) {
         struct world world;
         open_world(&world, "");
@@ -371,8 +185,7 @@ static void late_signals_hold_up_nobody(void **state) {
 }
 
 /* A library whose signals or polls fail cannot know what is done: then the driver waits. */
-static void unknown_progress_is_excused(void **state) {
-    (void)state;
+TEST(unknown_progress_is_excused) {
     static const vram_sim_call calls[] = {VRAM_SIM_SIGNAL, VRAM_SIM_POLL};
     for (unsigned i = 0; i < 2; i++) {
         struct world world;
@@ -392,76 +205,4 @@ static void unknown_progress_is_excused(void **state) {
         device->queue_ops->destroy(&queue);
         close_world(&world, 0);
     }
-}
-
-/* ----------------------------------------------------------------------- threads */
-
-struct worker {
-    struct vr_device *device;
-    uint32_t seed;
-    unsigned failures;
-};
-
-static void work(void *argument) {
-    struct worker *worker = argument;
-    struct vr_device *device = worker->device;
-    const struct vr_queue_ops *ops = device->queue_ops;
-    struct vr_queue queue = {.device = device};
-    struct vram_queue_options options = {.size = sizeof options};
-    worker->failures += ops->create(&queue, &options) != VRAM_OK;
-    /* The word may be one that another thread's queue has left. */
-    uint64_t first = vr_load(queue.word, VR_ACQUIRE) + 1;
-    for (uint64_t round = first; round < first + 200; round++) {
-        vram_addr addr = 0;
-        uint32_t out = worker->seed * 1000 + (uint32_t)round, in = 0;
-        worker->failures += device->ops->alloc(device, PAGE, &addr) != VRAM_OK;
-        worker->failures += ops->upload(&queue, addr, &out, 4) != VRAM_OK;
-        worker->failures += ops->copy(&queue, addr + 64, addr, 4) != VRAM_OK;
-        worker->failures += ops->download(&queue, &in, addr + 64, 4) != VRAM_OK;
-        worker->failures += ops->signal(&queue, round) != VRAM_OK;
-        while (vr_load(queue.word, VR_ACQUIRE) < round) {
-            vram_status status = ops->poll(&queue);
-            worker->failures += status != VRAM_OK && status != VRAM_ERR_NOT_READY;
-        }
-        worker->failures += in != out;
-        worker->failures += device->ops->free(device, addr, PAGE) != VRAM_OK;
-    }
-    ops->destroy(&queue);
-}
-
-static void threads(void **state) {
-    (void)state;
-    struct world world;
-    struct vr_thread threads[4];
-    struct worker workers[4];
-    open_world(&world, "lag=10,profile=h200");
-    for (uint32_t i = 0; i < 4; i++) {
-        workers[i] = (struct worker){.device = &world.device, .seed = i + 1};
-        assert_ok(vr_os_thread_start(&threads[i], "worker", work, &workers[i]));
-    }
-    for (unsigned i = 0; i < 4; i++) {
-        vr_os_thread_join(&threads[i]);
-        assert_int_equal(workers[i].failures, 0);
-    }
-    close_world(&world, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(not_inside_the_call),
-        cmocka_unit_test(lag_keeps_work_back),
-        cmocka_unit_test(waits_take_few_polls),
-        cmocka_unit_test(one_queue_keeps_order),
-        cmocka_unit_test(seed_decides_across_queues),
-        cmocka_unit_test(after_is_respected),
-        cmocka_unit_test(after_what_cannot_come),
-        cmocka_unit_test(queues_work_side_by_side),
-        cmocka_unit_test(native_queues_are_shared),
-        cmocka_unit_test(words_outlive_queues),
-        cmocka_unit_test(destroyed_with_work),
-        cmocka_unit_test(late_signals_hold_up_nobody),
-        cmocka_unit_test(unknown_progress_is_excused),
-        cmocka_unit_test(threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,10 +2,12 @@
 /* test_sim_vmm.c: virtual memory management of the simulated driver, and how strict it is. */
 #include "sim_world.h"
 
+#include <stdlib.h>
+
 /* A handle that moves takes its contents along; the range keeps its addresses. */
-static void handles_move(void **state) {
+static void handles_move(void) {
     struct world world;
-    open_world(&world, *state);
+    open_world(&world, rig_state);
     struct vr_device *device = &world.device;
     const struct vr_vmm_ops *vmm = device->vmm;
     struct mapped made = map_range(device, GRANULE, 2);
@@ -34,9 +36,9 @@ static void handles_move(void **state) {
 }
 
 /* One handle at two places: the same contents, and each place has users of its own. */
-static void handles_have_aliases(void **state) {
+static void handles_have_aliases(void) {
     struct world world;
-    open_world(&world, *state);
+    open_world(&world, rig_state);
     struct vr_device *device = &world.device;
     const struct vr_vmm_ops *vmm = device->vmm;
     struct mapped made = map_range(device, GRANULE, 1);
@@ -70,9 +72,9 @@ static void handles_have_aliases(void **state) {
 }
 
 /* Aliases that the library forgets are taken down with their handle. */
-static void aliases_are_swept(void **state) {
+static void aliases_are_swept(void) {
     struct world world;
-    open_world(&world, *state);
+    open_world(&world, rig_state);
     struct vr_device *device = &world.device;
     struct mapped made = map_range(device, GRANULE, 1);
     vram_addr other;
@@ -81,9 +83,8 @@ static void aliases_are_swept(void **state) {
     close_world(&world, 3); /* two ranges and a handle */
 }
 
-static void aliases_may_be_switched_off(void **state) {
+TEST(aliases_may_be_switched_off) {
     struct world world;
-    (void)state;
     open_world(&world, "alias=off");
     struct vr_device *device = &world.device;
     struct mapped made = map_range(device, GRANULE, 1);
@@ -96,12 +97,11 @@ static void aliases_may_be_switched_off(void **state) {
     close_world(&world, 1);
 }
 
-static void memory_is_limited(void **state) {
+TEST(memory_is_limited) {
     struct world world;
     open_world(&world, "memory=8M");
     struct vr_device *device = &world.device;
     uint64_t handles[4], more = 0;
-    (void)state;
     for (unsigned i = 0; i < 4; i++) {
         assert_ok(device->vmm->create(device, GRANULE, &handles[i]));
         assert_int_not_equal(handles[i], 0);
@@ -115,9 +115,9 @@ static void memory_is_limited(void **state) {
     close_world(&world, 0);
 }
 
-static void ranges_are_aligned(void **state) {
+static void ranges_are_aligned(void) {
     struct world world;
-    open_world(&world, *state);
+    open_world(&world, rig_state);
     struct vr_device *device = &world.device;
     for (uint64_t align = GRANULE; align <= 64 * GRANULE; align *= 2) {
         vram_addr addr;
@@ -129,9 +129,9 @@ static void ranges_are_aligned(void **state) {
 }
 
 /* Every breach is refused, written down, and changes nothing. */
-static void breaches(void **state) {
+static void breaches(void) {
     struct world world;
-    open_world(&world, *state);
+    open_world(&world, rig_state);
     struct vr_device *device = &world.device;
     const struct vr_vmm_ops *vmm = device->vmm;
     struct mapped made = map_range(device, GRANULE, 2);
@@ -197,9 +197,9 @@ static void breaches(void **state) {
 }
 
 /* Memory that is not mapped, or not made accessible, cannot be copied. */
-static void access_is_needed(void **state) {
+static void access_is_needed(void) {
     struct world world;
-    open_world(&world, *state);
+    open_world(&world, rig_state);
     struct vr_device *device = &world.device;
     struct vr_queue queue = create_queue(device);
     struct mapped made = {.bytes = GRANULE, .count = 1};
@@ -230,9 +230,9 @@ static void access_is_needed(void **state) {
 }
 
 /* Nothing is taken from under unfinished work. */
-static void busy_memory_stays(void **state) {
+static void busy_memory_stays(void) {
     struct world world;
-    open_world(&world, *state);
+    open_world(&world, rig_state);
     struct vr_device *device = &world.device;
     struct vr_queue queue = create_queue(device);
     struct mapped made = map_range(device, GRANULE, 3);
@@ -256,9 +256,8 @@ static void busy_memory_stays(void **state) {
 }
 
 /* Access is charged per handle. */
-static void access_costs_per_handle(void **state) {
+TEST(access_costs_per_handle) {
     struct world world;
-    (void)state;
     open_world(&world, "profile=h200");
     struct vr_device *device = &world.device;
     struct mapped made = map_range(device, GRANULE, 4);
@@ -269,53 +268,13 @@ static void access_costs_per_handle(void **state) {
     close_world(&world, 0);
 }
 
-/* A trace's worth of handles, mapped and moved in random order. */
-static void many_handles(void **state) {
-    enum { COUNT = 20000, MOVES = 100000 };
-    struct world world;
-    (void)state;
-    open_world(&world, "memory=80G,journal=0");
-    struct vr_device *device = &world.device;
-    const struct vr_vmm_ops *vmm = device->vmm;
-    uint64_t *handles = test_calloc(COUNT, sizeof *handles), *slots = test_calloc(2 * COUNT, 8);
-    uint64_t random = 7;
-    vram_addr base;
-    assert_ok(vmm->reserve(device, 2 * COUNT * GRANULE, GRANULE, &base));
-    for (uint64_t i = 0; i < COUNT; i++) {
-        assert_ok(vmm->create(device, GRANULE, &handles[i]));
-        assert_ok(vmm->map(device, base + 2 * i * GRANULE, handles[i], GRANULE));
-        slots[2 * i] = handles[i];
-    }
-    for (uint64_t i = 0; i < MOVES; i++) {
-        random = random * UINT64_C(6364136223846793005) + 1;
-        uint64_t from = (random >> 33) % (2 * COUNT), to = (random >> 20) % (2 * COUNT);
-        if (slots[from] && !slots[to]) {
-            assert_ok(vmm->unmap(device, base + from * GRANULE, GRANULE));
-            assert_ok(vmm->map(device, base + to * GRANULE, slots[from], GRANULE));
-            slots[to] = slots[from];
-            slots[from] = 0;
-        }
-    }
-    for (uint64_t i = 0; i < 2 * COUNT; i++) {
-        if (slots[i]) {
-            assert_ok(vmm->unmap(device, base + i * GRANULE, GRANULE));
-            assert_ok(vmm->release(device, slots[i], GRANULE));
-        }
-    }
-    assert_ok(vmm->unreserve(device, base, 2 * COUNT * GRANULE));
-    test_free(slots);
-    test_free(handles);
-    close_world(&world, 0);
-}
-
 /* The map against a plain array, through many splits and emptied shelves. */
-static void address_map(void **state) {
+TEST(address_map) {
     enum { COUNT = 4000, ROUNDS = 200000 };
     static bool present[COUNT];
     static uint64_t values[COUNT];
     struct vr_sim_map map = {0};
     uint64_t random = 99, blocks = vr_mem_live_blocks();
-    (void)state;
     assert_null(vr_sim_map_below(&map, UINT64_MAX));
     for (unsigned round = 0; round < ROUNDS; round++) {
         random = random * UINT64_C(6364136223846793005) + 1;
@@ -341,25 +300,25 @@ static void address_map(void **state) {
     assert_int_equal(vr_mem_live_blocks(), blocks);
 }
 
-int main(void) {
-    static char synthetic[] = "profile=h200", real[] = "real=on,memory=64M,profile=h200";
-#define BOTH(test)                                                                                 \
-    {#test, test, NULL, NULL, synthetic}, {                                                        \
-#test " (real)", test, NULL, NULL, real                                                    \
-    }
-    const struct CMUnitTest tests[] = {
-        BOTH(handles_move),
-        BOTH(handles_have_aliases),
-        BOTH(aliases_are_swept),
-        cmocka_unit_test(aliases_may_be_switched_off),
-        BOTH(ranges_are_aligned),
-        BOTH(breaches),
-        BOTH(access_is_needed),
-        BOTH(busy_memory_stays),
-        cmocka_unit_test(memory_is_limited),
-        cmocka_unit_test(access_costs_per_handle),
-        cmocka_unit_test(many_handles),
-        cmocka_unit_test(address_map),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+static char synthetic[] = "profile=h200", real[] = "real=on,memory=64M,profile=h200";
+
+static int on_synthetic(void) {
+    rig_state = synthetic;
+    return 0;
 }
+
+static int on_real(void) {
+    rig_state = real;
+    return 0;
+}
+
+#define BOTH(function)                                                                             \
+    RUN_AS(#function, on_synthetic, NULL, function)                                                \
+    RUN_AS(#function "_really", on_real, NULL, function)
+BOTH(handles_move)
+BOTH(handles_have_aliases)
+BOTH(aliases_are_swept)
+BOTH(ranges_are_aligned)
+BOTH(breaches)
+BOTH(access_is_needed)
+BOTH(busy_memory_stays)

@@ -3,16 +3,13 @@
 #include "base/size.h"
 
 #include "base/size_text.h"
+#include "rig/rig.h"
 #include "vram/base.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct reading {
     const char *text;
@@ -54,8 +51,7 @@ static const struct reading sizes[] = {
     {"18014398509481983.9999K", UINT64_C(18446744073709551615)},
 };
 
-static void reads_sizes(void **state) {
-    (void)state;
+TEST(reads_sizes) {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         uint64_t bytes = 77;
         if (vram_size_parse(sizes[i].text, &bytes) != VRAM_OK || bytes != sizes[i].value) {
@@ -64,8 +60,7 @@ static void reads_sizes(void **state) {
     }
 }
 
-static void refuses_bad_sizes(void **state) {
-    (void)state;
+TEST(refuses_bad_sizes) {
     const char *const bad[] = {"",
                                " ",
                                " 1",
@@ -113,8 +108,7 @@ static void refuses_bad_sizes(void **state) {
     }
 }
 
-static void refuses_what_overflows(void **state) {
-    (void)state;
+TEST(refuses_what_overflows) {
     const char *const huge[] = {"18446744073709551616",    "99999999999999999999999999999999999999",
                                 "18014398509481984K",      "16E",
                                 "18446744073709551615.5K", "20EB",
@@ -127,8 +121,7 @@ static void refuses_what_overflows(void **state) {
     }
 }
 
-static void refuses_null(void **state) {
-    (void)state;
+TEST(refuses_null) {
     uint64_t bytes = 77;
     assert_int_equal(vram_size_parse(NULL, &bytes), VRAM_ERR_INVALID);
     assert_non_null(strstr(vram_error_get()->text, "text is NULL"));
@@ -139,8 +132,7 @@ static void refuses_null(void **state) {
 }
 
 /* Success says nothing: the record stays as it was. */
-static void success_leaves_the_record(void **state) {
-    (void)state;
+TEST(success_leaves_the_record) {
     uint64_t bytes;
     vram_error_clear();
     assert_int_equal(vr_size_read("x", &bytes), VRAM_ERR_INVALID);
@@ -149,8 +141,7 @@ static void success_leaves_the_record(void **state) {
     assert_int_equal(vram_error_get()->status, VRAM_OK);
 }
 
-static void formats_for_people(void **state) {
-    (void)state;
+TEST(formats_for_people) {
     const struct reading shown[] = {
         {"0 B", 0},
         {"512 B", 512},
@@ -184,8 +175,7 @@ static uint64_t random_u64(uint64_t *seed) {
 }
 
 /* Reading back what was formatted lands within half a hundredth of the unit. */
-static void formatted_sizes_read_back(void **state) {
-    (void)state;
+TEST(formatted_sizes_read_back) {
     uint64_t seed = 88172645463325252;
     for (int round = 0; round < 50000; round++) {
         uint64_t bytes = random_u64(&seed) >> (round % 64), again = 0;
@@ -205,8 +195,7 @@ static void formatted_sizes_read_back(void **state) {
 
 /* ------------------------------------------------------------------ durations */
 
-static void reads_durations(void **state) {
-    (void)state;
+TEST(reads_durations) {
     const struct reading good[] = {
         {"0", 0},
         {"00", 0},
@@ -263,8 +252,7 @@ static void reads_durations(void **state) {
     assert_int_equal(vr_duration_read("99999999999999999999", &ns), VRAM_ERR_INVALID);
 }
 
-static void writes_exact_numbers(void **state) {
-    (void)state;
+TEST(writes_exact_numbers) {
     char text[VR_NUMBER_TEXT_MAX];
     assert_string_equal(vr_size_write(0, text), "0");
     assert_string_equal(vr_size_write(1000, text), "1000");
@@ -288,8 +276,7 @@ static void writes_exact_numbers(void **state) {
 
 /* Random bytes, and random texts over the letters that matter: a status, never a crash; what is
    read twice is the same twice; what fails writes nothing. */
-static void reads_anything(void **state) {
-    (void)state;
+TEST(reads_anything) {
     static const char letters[] = "0123456789.kKmMgGtTpPeEiIbBnus -+";
     uint64_t seed = 4242;
     unsigned good = 0;
@@ -318,8 +305,7 @@ static void reads_anything(void **state) {
 
 /* ----------------------------------------------------------------- arithmetic */
 
-static void arithmetic_says_when_it_overflows(void **state) {
-    (void)state;
+TEST(arithmetic_says_when_it_overflows) {
     uint64_t out = 77;
     assert_false(vr_add(UINT64_MAX, 1, &out));
     assert_false(vr_mul(UINT64_C(1) << 32, UINT64_C(1) << 32, &out));
@@ -334,8 +320,7 @@ static void arithmetic_says_when_it_overflows(void **state) {
     assert_true(vr_round_up(UINT64_MAX, UINT64_MAX, &out) && out == UINT64_MAX);
 }
 
-static void ranges_and_bits(void **state) {
-    (void)state;
+TEST(ranges_and_bits) {
     assert_true(vr_inside(10, 5, 10, 5) && vr_inside(15, 0, 10, 5) && vr_inside(12, 2, 10, 5));
     assert_false(vr_inside(9, 1, 10, 5) || vr_inside(14, 2, 10, 5) || vr_inside(16, 0, 10, 5));
     assert_false(vr_inside(UINT64_MAX, UINT64_MAX, 10, 5) || vr_inside(12, UINT64_MAX, 10, 5));
@@ -347,22 +332,4 @@ static void ranges_and_bits(void **state) {
         assert_int_equal(vr_low_bit(UINT64_C(1) << i | UINT64_C(1) << 63), i);
         assert_int_equal(vr_high_bit(UINT64_C(1) << i | 1), i);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_sizes),
-        cmocka_unit_test(refuses_bad_sizes),
-        cmocka_unit_test(refuses_what_overflows),
-        cmocka_unit_test(refuses_null),
-        cmocka_unit_test(success_leaves_the_record),
-        cmocka_unit_test(formats_for_people),
-        cmocka_unit_test(formatted_sizes_read_back),
-        cmocka_unit_test(reads_durations),
-        cmocka_unit_test(writes_exact_numbers),
-        cmocka_unit_test(reads_anything),
-        cmocka_unit_test(arithmetic_says_when_it_overflows),
-        cmocka_unit_test(ranges_and_bits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,9 @@
 #include "core/space/size_bins.h"
 
 #include "base/size.h"
+#include "rig/rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { SPANS = 300, QUEUES = 5, NOBODY = 99 };
 
@@ -24,8 +20,7 @@ static uint64_t random_next(uint64_t *seed) {
     return *seed;
 }
 
-static int begin(void **state) {
-    (void)state;
+static int begin(void) {
     memset(&bins, 0, sizeof bins);
     memset(spans, 0, sizeof spans);
     memset(there, 0, sizeof there);
@@ -116,8 +111,7 @@ static void compare(uint64_t *seed) {
 
 /* --------------------------------------------------------------------------- cases */
 
-static void an_empty_shelf_has_nothing(void **state) {
-    (void)state;
+TEST(an_empty_shelf_has_nothing) {
     assert_null(vr_bins_least(&bins, 1, 0));
     assert_null(vr_bins_least(&bins, 1, UINT64_MAX));
     assert_null(vr_bins_smaller(&bins, 1, NULL));
@@ -126,8 +120,7 @@ static void an_empty_shelf_has_nothing(void **state) {
 }
 
 /* Every size has a bin, and a larger one has the same or a later bin: size_bins.c (1). */
-static void bins_rise_with_sizes(void **state) {
-    (void)state;
+TEST(bins_rise_with_sizes) {
     assert_int_equal(vr_bins_index(0), 0);
     assert_int_equal(vr_bins_index(512), 1);
     assert_int_equal(vr_bins_index(UINT64_MAX), VR_BINS_COUNT - 1);
@@ -145,8 +138,7 @@ static void bins_rise_with_sizes(void **state) {
 
 /* What a queue lacks in the bin of the size it asks for it may have in a later one, behind others'
    spans. */
-static void others_do_not_hide_a_queue(void **state) {
-    (void)state;
+TEST(others_do_not_hide_a_queue) {
     add(0, 7, 4096);
     add(1, 3, 8192);
     add(2, 7, 16384);
@@ -162,8 +154,7 @@ static void others_do_not_hide_a_queue(void **state) {
 }
 
 /* Sizes of all magnitudes, and few that many spans share. */
-static void shelves_answer_as_a_search_through_all_does(void **state) {
-    (void)state;
+TEST(shelves_answer_as_a_search_through_all_does) {
     uint64_t seed = 20260704;
     for (int round = 0; round < 4000; round++) {
         int at = (int)(random_next(&seed) % SPANS);
@@ -183,17 +174,7 @@ static void shelves_answer_as_a_search_through_all_does(void **state) {
             take(i);
         }
     }
-    an_empty_shelf_has_nothing(state);
+    an_empty_shelf_has_nothing();
 }
 
-#define HERE(test) cmocka_unit_test_setup(test, begin)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(an_empty_shelf_has_nothing),
-        HERE(bins_rise_with_sizes),
-        HERE(others_do_not_hide_a_queue),
-        HERE(shelves_answer_as_a_search_through_all_does),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, NULL)

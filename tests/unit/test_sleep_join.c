@@ -32,11 +32,10 @@ static void sleep_and_wake(const struct rig *rig, vram_sleep_contents contents) 
 
 /* In the middle of a block pieces become large ones, and at its ends they stay fine. The next sleep
    takes fewer driver calls. */
-static void pieces_of_a_block_are_joined(void **state) {
+TEST(pieces_of_a_block_are_joined) {
     struct rig rig = rig_make("memory=64M,granule=64K", 0);
     uint64_t largest, before, bytes = 32 * MIB;
     vram_addr addr;
-    (void)state;
     assert_ok(vram_alloc(rig.pool, bytes, rig.queue, &addr));
     uint32_t fine = pieces_under(&rig, addr, bytes, &before);
     sleep_and_wake(&rig, VRAM_SLEEP_DROP);
@@ -55,12 +54,11 @@ static void pieces_of_a_block_are_joined(void **state) {
 }
 
 /* What has contents, and what lies under several blocks, stays as it is. */
-static void others_are_not(void **state) {
+TEST(others_are_not) {
     struct rig rig = rig_make("memory=64M,granule=64K", 0);
     enum { COUNT = 16 };
     vram_addr addrs[COUNT], large;
     uint64_t largest, bytes = 32 * MIB;
-    (void)state;
     assert_ok(vram_alloc(rig.pool, bytes, rig.queue, &large));
     uint32_t fine = pieces_under(&rig, large, bytes, &largest);
     assert_ok(vram_queue_fill(rig.queue, large, 7, 1, bytes));
@@ -86,10 +84,9 @@ static void others_are_not(void **state) {
 
 /* A joined piece is used, freed, cut and released like any other, and so is what a block leaves
    that was freed in its sleep. */
-static void joined_pieces_are_pieces(void **state) {
+TEST(joined_pieces_are_pieces) {
     struct rig rig = rig_make("memory=64M,granule=64K", 0);
     vram_addr large, freed, small[24];
-    (void)state;
     assert_ok(vram_alloc(rig.pool, 24 * MIB, rig.queue, &large));
     assert_ok(vram_alloc(rig.pool, 16 * MIB, rig.queue, &freed));
     assert_ok(put_to_sleep(&rig, VRAM_SLEEP_DROP, NULL));
@@ -120,8 +117,7 @@ static void joined_pieces_are_pieces(void **state) {
 }
 
 /* The driver refuses a joined piece: it stays asleep, and the next try wakes it. */
-static void a_refused_piece_wakes_later(void **state) {
-    (void)state;
+TEST(a_refused_piece_wakes_later) {
     for (uint64_t nth = 1; nth < 12; nth += 5) {
         struct rig rig = rig_make("memory=64M,granule=64K", 0);
         vram_addr addr;
@@ -144,12 +140,4 @@ static void a_refused_piece_wakes_later(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(pieces_of_a_block_are_joined, nothing_left),
-        cmocka_unit_test_teardown(others_are_not, nothing_left),
-        cmocka_unit_test_teardown(joined_pieces_are_pieces, nothing_left),
-        cmocka_unit_test_teardown(a_refused_piece_wakes_later, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(NULL, nothing_left)

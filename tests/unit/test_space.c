@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_space.c: the block engine: blocks found, planned, freed, merged; memory moved and
    limited. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "rig/rig.h"
 #include "space_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static int begin(void **state) {
-    return fixture_begin(state, UINT64_MAX, false);
+static int begin(void) {
+    return fixture_begin(UINT64_MAX, false);
 }
 
 static struct vr_block *get(struct fixture *fixture, uint64_t bytes) {
@@ -30,11 +24,10 @@ static void put(struct fixture *fixture, struct vr_block *block) {
     assert_sound(fixture->space);
 }
 
-static void test_config(void **state) {
+TEST_IN(NULL, NULL, test_config) {
     struct driver driver = {{0}, 0, 0, 0};
     struct vr_space_config good = driver_config(&driver), bad;
     struct vr_space *space = NULL;
-    (void)state;
     bad = good;
     bad.granule = 3 * VR_MIB;
     assert_int_equal(vr_space_create(&bad, &space), VRAM_ERR_INVALID);
@@ -56,8 +49,8 @@ static void test_config(void **state) {
 }
 
 /* The steps of a first block: one creation each, then mapped, then access to all of it. */
-static void test_first_plan(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_first_plan) {
+    struct fixture *fixture = rig_state;
     struct vr_want want = {.bytes = 5 * VR_MIB, .queue = 1};
     struct vr_answer answer;
     assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_OK);
@@ -85,8 +78,8 @@ static void test_first_plan(void **state) {
     assert_int_equal(stats_of(fixture).largest_hole_bytes, 3 * GRANULE);
 }
 
-static void test_rounding(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_rounding) {
+    struct fixture *fixture = rig_state;
     for (uint64_t bytes = 1; bytes < 5000; bytes += 37) {
         struct vr_block *block = get(fixture, bytes);
         assert_int_equal(vr_load(&block->bytes, VR_RELAXED), (bytes + 511) / 512 * 512);
@@ -101,8 +94,8 @@ static void test_rounding(void **state) {
 }
 
 /* Whatever the order of frees, one hole is left. */
-static void test_merge(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_merge) {
+    struct fixture *fixture = rig_state;
     static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                      {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (int i = 0; i < 6; i++) {
@@ -120,8 +113,8 @@ static void test_merge(void **state) {
 }
 
 /* Room for many small blocks, made at once: none of them needs a plan. */
-static void test_warm(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_warm) {
+    struct fixture *fixture = rig_state;
     put(fixture, get(fixture, 8 * VR_MIB));
     struct vr_want held = {.bytes = 4096, .queue = 1, .flags = VR_WANT_HELD};
     struct vr_want probe = {.bytes = 4096, .queue = 1, .flags = VR_WANT_PROBE};
@@ -134,8 +127,8 @@ static void test_warm(void **state) {
     assert_int_equal(vr_space_alloc(fixture->space, &probe, &answer), VRAM_ERR_LIMIT);
 }
 
-static void test_refusals(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_refusals) {
+    struct fixture *fixture = rig_state;
     struct vr_answer answer;
     struct vr_want want = {.bytes = UINT64_MAX, .queue = 1};
     assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_ERR_FRAGMENTED);
@@ -158,8 +151,8 @@ static void test_refusals(void **state) {
 }
 
 /* Free memory in two holes of 8 MiB serves a block of 16 MiB: nothing new is created. */
-static void test_moving(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_moving) {
+    struct fixture *fixture = rig_state;
     struct vr_block *blocks[4];
     for (int i = 0; i < 4; i++) {
         blocks[i] = get(fixture, 8 * VR_MIB + (uint64_t)i * 512);
@@ -176,8 +169,8 @@ static void test_moving(void **state) {
 }
 
 /* With no time to spend the pool grows; told not to grow it moves all the same. */
-static void test_budget(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_budget) {
+    struct fixture *fixture = rig_state;
     fixture->config.credit_ns = 0;
     fixture->config.share_ppm = 0;
     fixture_restart(fixture);
@@ -201,8 +194,8 @@ static void test_budget(void **state) {
 }
 
 /* Time that passes buys moves. */
-static void test_budget_grows(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_budget_grows) {
+    struct fixture *fixture = rig_state;
     fixture->config.credit_ns = 0;
     fixture->config.share_ppm = 10000;
     fixture_restart(fixture);
@@ -227,8 +220,8 @@ static void trim_to(struct fixture *fixture, uint64_t keep) {
     assert_sound(fixture->space);
 }
 
-static void test_trim(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_trim) {
+    struct fixture *fixture = rig_state;
     for (int mode = 0; mode < 2; mode++) {
         fixture->config.mode = mode ? VR_SPACE_SEGMENTS : VR_SPACE_VMM;
         fixture_restart(fixture);
@@ -248,8 +241,8 @@ static void test_trim(void **state) {
 }
 
 /* Empty segments are returned before the space grows past its peak. */
-static void test_segments(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_segments) {
+    struct fixture *fixture = rig_state;
     fixture->config.mode = VR_SPACE_SEGMENTS;
     fixture_restart(fixture);
     struct vr_block *block = get(fixture, 100 * VR_MIB);
@@ -274,8 +267,8 @@ static void test_segments(void **state) {
 }
 
 /* Host memory runs out at the first, second ... allocation: nothing has changed then. */
-static void test_host_memory(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_host_memory) {
+    struct fixture *fixture = rig_state;
     for (int mode = 0; mode < 2; mode++) {
         fixture->config.mode = mode ? VR_SPACE_SEGMENTS : VR_SPACE_VMM;
         fixture_restart(fixture);
@@ -318,8 +311,8 @@ static void test_host_memory(void **state) {
     }
 }
 
-static void test_create_fails(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_create_fails) {
+    struct fixture *fixture = rig_state;
     uint64_t nth = 0;
     vram_status status;
     do {
@@ -334,8 +327,8 @@ static void test_create_fails(void **state) {
 }
 
 /* A hundred thousand blocks: sound, and as deep as a tree should be. */
-static void test_many(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_many) {
+    struct fixture *fixture = rig_state;
     enum { COUNT = 100000 };
     struct vr_block **blocks = calloc(COUNT, sizeof *blocks);
     assert_non_null(blocks);
@@ -356,22 +349,4 @@ static void test_many(void **state) {
     assert_true(stats_of(fixture).metadata_bytes > 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_config),
-        cmocka_unit_test_setup_teardown(test_first_plan, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_rounding, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_merge, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_warm, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_refusals, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_moving, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_budget, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_budget_grows, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_trim, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_segments, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_host_memory, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_create_fails, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_many, begin, fixture_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, fixture_end)

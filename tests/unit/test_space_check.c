@@ -4,13 +4,7 @@
  * in a space that is sound, must be found and named, and is mended again. In a debug build the
  * space finds such damage by itself (VR_SPACE_CHECKS): a child process must die of it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "rig/rig.h"
 #include "space_driver.h"
 
 #include "base/memory.h"
@@ -29,7 +23,7 @@ struct fixture {
     struct vr_piece *piece; /* any */
 };
 
-static int begin_in(void **state, enum vr_space_mode mode) {
+static int begin_in(enum vr_space_mode mode) {
     struct fixture *fixture = calloc(1, sizeof *fixture);
     struct vr_block *blocks[5];
     assert_non_null(fixture);
@@ -53,20 +47,20 @@ static int begin_in(void **state, enum vr_space_mode mode) {
     fixture->pending = blocks[3];
     fixture->piece = vr_space_piece_next(fixture->space, NULL);
     assert_non_null(fixture->piece);
-    *state = fixture;
+    rig_state = fixture;
     return 0;
 }
 
-static int begin_mapped(void **state) {
-    return begin_in(state, VR_SPACE_VMM);
+static int begin_mapped(void) {
+    return begin_in(VR_SPACE_VMM);
 }
 
-static int begin_segments(void **state) {
-    return begin_in(state, VR_SPACE_SEGMENTS);
+static int begin_segments(void) {
+    return begin_in(VR_SPACE_SEGMENTS);
 }
 
-static int end(void **state) {
-    struct fixture *fixture = *state;
+static int end(void) {
+    struct fixture *fixture = rig_state;
     vr_space_destroy(fixture->space);
     free(fixture);
     assert_int_equal(vr_mem_live_blocks(), 0);
@@ -177,8 +171,8 @@ static void sums(struct fixture *fixture) {
 
 /* --------------------------------------------------------------------------- one mode */
 
-static void mapped(void **state) {
-    struct fixture *fixture = *state;
+TEST(mapped) {
+    struct fixture *fixture = rig_state;
     struct vr_space *space = fixture->space;
     struct vr_piece *piece = fixture->piece;
     spans(fixture);
@@ -211,8 +205,8 @@ static void mapped(void **state) {
     expect_sound(space);
 }
 
-static void segments(void **state) {
-    struct fixture *fixture = *state;
+TEST_IN(begin_segments, end, segments) {
+    struct fixture *fixture = rig_state;
     struct vr_space *space = fixture->space;
     spans(fixture);
     lists_and_trees(fixture);
@@ -287,11 +281,11 @@ static int meet_damage(void *argument) {
     return meet_nothing(argument);
 }
 
-static void damage_is_met(void **state) {
+TEST(damage_is_met) {
     static void (*const ways[])(struct fixture *) = {meet_at_a_free, meet_at_a_commit,
                                                      meet_at_an_abort, meet_in_time};
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        struct meeting meeting = {*state, ways[i], {0}};
+        struct meeting meeting = {rig_state, ways[i], {0}};
         char text[400] = "";
         assert_int_equal(pipe(meeting.ends), 0);
         assert_int_equal(in_child(meet_nothing, &meeting), 0);
@@ -307,19 +301,11 @@ static void damage_is_met(void **state) {
 
 #else
 
-static void damage_is_met(void **state) {
-    (void)state;
+static void damage_is_met(void) {
     print_message("a build with NDEBUG, or with VR_SPACE_CHECKS 0, does not validate its spaces\n");
     skip();
 }
 
 #endif
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(mapped, begin_mapped, end),
-        cmocka_unit_test_setup_teardown(segments, begin_segments, end),
-        cmocka_unit_test_setup_teardown(damage_is_met, begin_mapped, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin_mapped, end)

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_space_fit.c: the block engine: where blocks are put, and whose memory is taken for them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "core/space/span.h"
+#include "rig/rig.h"
 #include "space_fixture.h"
 
-static int begin(void **state) {
-    return fixture_begin(state, UINT64_MAX, false);
+static int begin(void) {
+    return fixture_begin(UINT64_MAX, false);
 }
 
 /* Holes of 3, 1 and 2 MiB between blocks: a block of 1 MiB goes into the one of 1 MiB. */
-static void test_best_fit(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_best_fit) {
+    struct fixture *fixture = rig_state;
     static const uint64_t sizes[] = {3, 5, 1, 6, 2, 7};
     struct vr_block *blocks[6];
     for (int i = 0; i < 6; i++) {
@@ -36,8 +30,8 @@ static void test_best_fit(void **state) {
 }
 
 /* Small blocks leave the topmost hole to large ones while they fit elsewhere. */
-static void test_topmost(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_topmost) {
+    struct fixture *fixture = rig_state;
     struct vr_block *low = fixture_get(fixture, 40 * VR_MIB),
                     *wall = fixture_get(fixture, 3 * VR_MIB);
     struct vr_block *top = fixture_get(fixture, 30 * VR_MIB);
@@ -55,8 +49,8 @@ static void test_topmost(void **state) {
 
 /* A large block with nothing to build on leaves void in front of it; the next one grows into
    that. */
-static void test_guard(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_guard) {
+    struct fixture *fixture = rig_state;
     fixture_get(fixture, VR_MIB);
     struct vr_block *block = fixture_get(fixture, 300 * VR_MIB);
     uint64_t addr = addr_of(block);
@@ -71,8 +65,8 @@ static void test_guard(void **state) {
 }
 
 /* Large blocks that find a hole take its two ends in turn. */
-static void test_turns(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_turns) {
+    struct fixture *fixture = rig_state;
     struct vr_block *first = fixture_get(fixture, 1200 * VR_MIB);
     uint64_t low = addr_of(first), high = low + 1200 * VR_MIB;
     fixture_put(fixture, first);
@@ -86,8 +80,8 @@ static void test_turns(void **state) {
 }
 
 /* A run goes on in the window that was foreseen for it, although a hole elsewhere would do. */
-static void test_run_in_window(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_run_in_window) {
+    struct fixture *fixture = rig_state;
     struct vr_block *blocks[6][32];
     for (int i = 0; i < 6; i++) {
         for (int j = 0; j < 32; j++) {
@@ -103,8 +97,8 @@ static void test_run_in_window(void **state) {
 }
 
 /* Blocks of one size that come one after another lie side by side. */
-static void test_siblings(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_siblings) {
+    struct fixture *fixture = rig_state;
     struct vr_block *runs[6][8];
     for (int i = 0; i < 6; i++) {
         for (int j = 0; j < 8; j++) {
@@ -121,8 +115,8 @@ static void test_siblings(void **state) {
 }
 
 /* Of three holes the longest idle gives its memory first; what is left of it stays the oldest. */
-static void test_oldest_first(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_oldest_first) {
+    struct fixture *fixture = rig_state;
     static const int order[] = {4, 0, 2};
     struct vr_block *blocks[6];
     uint64_t low[6], high[6];
@@ -155,15 +149,4 @@ static void test_oldest_first(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_best_fit, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_topmost, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_guard, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_turns, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_siblings, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_run_in_window, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_oldest_first, begin, fixture_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, fixture_end)

@@ -3,13 +3,7 @@
  * test_space_plan.c: plans that fail. Every step of a plan fails in turn, then every step of its
  * undo; what the driver holds and what the space says it holds must agree afterwards.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "rig/rig.h"
 #include "space_driver.h"
 
 #include "base/memory.h"
@@ -82,7 +76,7 @@ static struct vr_block *get(struct fixture *fixture, uint64_t bytes) {
 
 /* Holes of 24 and 6 MiB between blocks, and a limit: what is asked for next needs moving, releasing
    and creating. */
-static int begin(void **state) {
+static int begin(void) {
     struct fixture *fixture = calloc(1, sizeof *fixture);
     assert_non_null(fixture);
     struct vr_space_config config = driver_config(&fixture->driver);
@@ -95,12 +89,12 @@ static int begin(void **state) {
     }
     driver_free(fixture->space, fixture->blocks[0], 1, 1);
     driver_free(fixture->space, fixture->blocks[2], 1, 1);
-    *state = fixture;
+    rig_state = fixture;
     return 0;
 }
 
-static int end(void **state) {
-    struct fixture *fixture = *state;
+static int end(void) {
+    struct fixture *fixture = rig_state;
     vr_space_destroy(fixture->space);
     free(fixture);
     assert_int_equal(vr_mem_live_blocks(), 0);
@@ -132,9 +126,8 @@ static void assert_agreed(struct fixture *fixture) {
 }
 
 static uint32_t steps_in_plan(void) {
-    void *state = NULL;
-    begin(&state);
-    struct fixture *fixture = state;
+    begin();
+    struct fixture *fixture = rig_state;
     struct vr_plan *plan = plan_of(fixture);
     uint32_t count = plan->count, kinds = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -144,15 +137,14 @@ static uint32_t steps_in_plan(void) {
     assert_true(kinds & 1u << VR_STEP_UNMAP);
     assert_non_null(execute_all(fixture, plan));
     assert_agreed(fixture);
-    end(&state);
+    end();
     return count;
 }
 
 /* Fails step `nth`, then step `spoilt` of the undo. False: the undo has no such step. */
 static bool fail_at(uint32_t nth, uint32_t spoilt, uint64_t *lost) {
-    void *state = NULL;
-    begin(&state);
-    struct fixture *fixture = state;
+    begin();
+    struct fixture *fixture = rig_state;
     uint64_t held = fixture->held.bytes;
     struct vr_plan *plan = plan_of(fixture);
     for (uint32_t i = 0; i < nth; i++) {
@@ -184,13 +176,12 @@ static bool fail_at(uint32_t nth, uint32_t spoilt, uint64_t *lost) {
         assert_non_null(execute_all(fixture, plan_of(fixture)));
         assert_agreed(fixture);
     }
-    end(&state);
+    end();
     return spoilt < count;
 }
 
-static void test_every_step(void **state) {
+TEST_IN(NULL, NULL, test_every_step) {
     uint64_t lost = 0, undone = 0;
-    (void)state;
     uint32_t count = steps_in_plan();
     for (uint32_t nth = 0; nth < count; nth++) {
         fail_at(nth, UINT32_MAX, &lost);
@@ -206,8 +197,8 @@ static void test_every_step(void **state) {
 }
 
 /* Others come and go while a plan is open: its window and its victims are not for them. */
-static void test_claims(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_claims) {
+    struct fixture *fixture = rig_state;
     struct vr_plan *plan = plan_of(fixture);
     uint64_t low = plan->addr, high = plan->addr + plan->bytes;
     struct vr_block *taken[64];
@@ -238,8 +229,8 @@ static void test_claims(void **state) {
 }
 
 /* A failed trim leaves spares; they are used before anything else is touched. */
-static void test_spares(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_spares) {
+    struct fixture *fixture = rig_state;
     struct vr_plan *plan = NULL;
     struct vr_space_stats stats;
     assert_int_equal(vr_space_trim(fixture->space, 0, &plan), VRAM_OK);
@@ -273,8 +264,8 @@ static void test_spares(void **state) {
 }
 
 /* What the driver charges is learnt and paid from the budget. */
-static void test_prices(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_prices) {
+    struct fixture *fixture = rig_state;
     struct vr_space_stats before, after;
     vr_space_stats_get(fixture->space, &before);
     struct vr_plan *plan = plan_of(fixture);
@@ -287,12 +278,4 @@ static void test_prices(void **state) {
     assert_true(after.move_ns - before.move_ns < 1000 * 1000);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_step),
-        cmocka_unit_test_setup_teardown(test_claims, begin, end),
-        cmocka_unit_test_setup_teardown(test_spares, begin, end),
-        cmocka_unit_test_setup_teardown(test_prices, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, end)

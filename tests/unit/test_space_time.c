@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_space_time.c: the block engine and the queues: who may reuse what, and when. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "rig/rig.h"
 #include "space_fixture.h"
 
 #include <string.h>
 
-static int begin(void **state) {
-    return fixture_begin(state, 0, false);
+static int begin(void) {
+    return fixture_begin(0, false);
 }
 
 static struct vr_block *get(struct fixture *fixture, uint64_t bytes, uint64_t queue) {
@@ -39,8 +33,8 @@ static struct vr_block *held(struct fixture *fixture, uint64_t bytes, uint64_t q
     return answer.block;
 }
 
-static void test_same_queue(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_same_queue) {
+    struct fixture *fixture = rig_state;
     struct vr_stamp after;
     struct vr_block *block = get(fixture, 8 * VR_MIB, 1);
     uint64_t addr = addr_of(block);
@@ -51,8 +45,8 @@ static void test_same_queue(void **state) {
     assert_int_equal(after.queue, 0);
 }
 
-static void test_other_queue(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_other_queue) {
+    struct fixture *fixture = rig_state;
     struct vr_stamp after, pending;
     put(fixture, get(fixture, 8 * VR_MIB, 1), 1, 10);
     assert_null(held(fixture, 8 * VR_MIB, 2, 0, &after));
@@ -75,9 +69,9 @@ static uint64_t pending_holes(struct fixture *fixture) {
 
 /* After thousands of small frees a request looks at a part of them, and at all when memory is
    short: others wait for the lock meanwhile. */
-static void test_settles_in_parts(void **state) {
+TEST(test_settles_in_parts) {
     enum { COUNT = 3000, PART = 1024 };
-    struct fixture *fixture = *state;
+    struct fixture *fixture = rig_state;
     struct vr_block *blocks[2 * COUNT];
     struct vr_stamp after;
     for (int i = 0; i < 2 * COUNT; i++) {
@@ -95,8 +89,8 @@ static void test_settles_in_parts(void **state) {
 }
 
 /* Another queue's memory, and what to wait for. */
-static void test_after(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_after) {
+    struct fixture *fixture = rig_state;
     struct vr_stamp after = {0};
     put(fixture, get(fixture, 8 * VR_MIB, 1), 1, 10);
     put(fixture, get(fixture, 4 * VR_MIB, 3), 3, 7);
@@ -112,8 +106,8 @@ static void test_after(void **state) {
 }
 
 /* Neighbours of two queues stay apart until one of the stamps passes. */
-static void test_neighbours(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_neighbours) {
+    struct fixture *fixture = rig_state;
     struct vr_stamp after;
     struct vr_block *low = get(fixture, 2 * VR_MIB, 1), *high = get(fixture, 2 * VR_MIB, 1);
     assert_int_equal(addr_of(high), addr_of(low) + 2 * VR_MIB);
@@ -133,8 +127,8 @@ static void test_neighbours(void **state) {
 }
 
 /* [1][2 passed][1] becomes one hole of queue 1. */
-static void test_chain_of_mergers(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_chain_of_mergers) {
+    struct fixture *fixture = rig_state;
     struct vr_block *blocks[3];
     for (int i = 0; i < 3; i++) {
         blocks[i] = get(fixture, 2 * VR_MIB, 1);
@@ -148,8 +142,8 @@ static void test_chain_of_mergers(void **state) {
 }
 
 /* Memory under unfinished work does not move, however much it is needed. */
-static void test_no_move_under_work(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_no_move_under_work) {
+    struct fixture *fixture = rig_state;
     fixture->config.limit_bytes = 64 * VR_MIB;
     vr_space_destroy(fixture->space);
     assert_int_equal(vr_space_create(&fixture->config, &fixture->space), VRAM_OK);
@@ -171,8 +165,8 @@ static void test_no_move_under_work(void **state) {
 }
 
 /* A thousand holes of as many queues: all of them settle in the end. */
-static void test_many_queues(void **state) {
-    struct fixture *fixture = *state;
+TEST(test_many_queues) {
+    struct fixture *fixture = rig_state;
     enum { COUNT = 1000 };
     struct vr_block *blocks[COUNT];
     struct vr_stamp after;
@@ -224,9 +218,8 @@ static uint64_t deterministic_run(uint64_t lag, uint64_t *questions) {
     return hash;
 }
 
-static void test_deterministic(void **state) {
+TEST_IN(NULL, NULL, test_deterministic) {
     uint64_t questions = 0;
-    (void)state;
     uint64_t hash = deterministic_run(1, &questions);
     assert_int_equal(questions, 0);
     assert_int_equal(deterministic_run(4000, &questions), hash);
@@ -235,8 +228,8 @@ static void test_deterministic(void **state) {
 
 /* ----------------------------------------------------------------- aliases */
 
-static int begin_alias(void **state) {
-    return fixture_begin(state, 0, true);
+static int begin_alias(void) {
+    return fixture_begin(0, true);
 }
 
 /* Two blocks apart, freed under work of queue 1; together they are as large as `wish`. */
@@ -275,8 +268,8 @@ static struct vr_plan *sweep_of(struct fixture *fixture) {
 
 /* The queue's own unfinished memory is mapped where it is needed; the old places go after the
    work. */
-static void test_moved_under_work(void **state) {
-    struct fixture *fixture = *state;
+TEST_IN(begin_alias, fixture_end, test_moved_under_work) {
+    struct fixture *fixture = rig_state;
     uint64_t wish = 64 * VR_MIB;
     leave_two_holes(fixture, wish);
     uint64_t held_bytes = stats_of(fixture).reserved_bytes;
@@ -304,8 +297,8 @@ static void test_moved_under_work(void **state) {
 }
 
 /* Another queue's unfinished memory stays where it is. */
-static void test_not_of_others(void **state) {
-    struct fixture *fixture = *state;
+TEST_IN(begin_alias, fixture_end, test_not_of_others) {
+    struct fixture *fixture = rig_state;
     leave_two_holes(fixture, 64 * VR_MIB);
     struct vr_plan *plan = plan_of(fixture, 64 * VR_MIB, 2, true);
     assert_int_equal(plan->moved_handles, 0);
@@ -316,8 +309,8 @@ static void test_not_of_others(void **state) {
 }
 
 /* What the block leaves of its window is the queue's, not everybody's. */
-static void test_rest_is_pending(void **state) {
-    struct fixture *fixture = *state;
+TEST_IN(begin_alias, fixture_end, test_rest_is_pending) {
+    struct fixture *fixture = rig_state;
     struct vr_stamp after;
     leave_two_holes(fixture, 64 * VR_MIB);
     struct vr_plan *plan = plan_of(fixture, 64 * VR_MIB - 4096, 1, false);
@@ -331,8 +324,8 @@ static void test_rest_is_pending(void **state) {
 }
 
 /* A driver that fails half-way leaves everything as it was, under its stamps. */
-static void test_alias_undone(void **state) {
-    struct fixture *fixture = *state;
+TEST_IN(begin_alias, fixture_end, test_alias_undone) {
+    struct fixture *fixture = rig_state;
     struct vr_stamp after;
     leave_two_holes(fixture, 64 * VR_MIB);
     struct vr_space_stats before = stats_of(fixture);
@@ -352,8 +345,8 @@ static void test_alias_undone(void **state) {
 
 /* Memory with a stale mapping is not given back, and a sweep that fails leaves the stale
    mapping. */
-static void test_stale_mappings_hold(void **state) {
-    struct fixture *fixture = *state;
+TEST_IN(begin_alias, fixture_end, test_stale_mappings_hold) {
+    struct fixture *fixture = rig_state;
     struct vr_plan *plan;
     leave_two_holes(fixture, 64 * VR_MIB);
     struct vr_block *block = driver_commit(&fixture->driver, fixture->space,
@@ -375,8 +368,8 @@ static void test_stale_mappings_hold(void **state) {
 }
 
 /* But it is mapped where it is needed, a further time, until the sweep. */
-static void test_stale_mappings_move(void **state) {
-    struct fixture *fixture = *state;
+TEST_IN(begin_alias, fixture_end, test_stale_mappings_move) {
+    struct fixture *fixture = rig_state;
     leave_two_holes(fixture, 64 * VR_MIB);
     struct vr_block *block = driver_commit(&fixture->driver, fixture->space,
                                            plan_of(fixture, 64 * VR_MIB, 1, false), false);
@@ -405,8 +398,8 @@ static void test_stale_mappings_move(void **state) {
 
 /* A window whose last granules no piece under work is small enough for becomes longer, so that a
    larger one fits, and the pool does not grow; if the driver fails it is as long as it was. */
-static void test_reaches_further(void **state) {
-    struct fixture *fixture = *state;
+TEST_IN(begin_alias, fixture_end, test_reaches_further) {
+    struct fixture *fixture = rig_state;
     leave_two_holes(fixture, 64 * VR_MIB);
     uint64_t held_bytes = stats_of(fixture).reserved_bytes, wish = 62 * VR_MIB;
     struct vr_want want = {.bytes = wish, .queue = 1, .now_ns = 1000000000};
@@ -431,24 +424,4 @@ static void test_reaches_further(void **state) {
     assert_true(vr_space_covers(fixture->space, addr_of(block), wish + GRANULE));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_same_queue, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_other_queue, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_settles_in_parts, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_after, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_neighbours, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_chain_of_mergers, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_no_move_under_work, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_many_queues, begin, fixture_end),
-        cmocka_unit_test(test_deterministic),
-        cmocka_unit_test_setup_teardown(test_moved_under_work, begin_alias, fixture_end),
-        cmocka_unit_test_setup_teardown(test_not_of_others, begin_alias, fixture_end),
-        cmocka_unit_test_setup_teardown(test_rest_is_pending, begin_alias, fixture_end),
-        cmocka_unit_test_setup_teardown(test_alias_undone, begin_alias, fixture_end),
-        cmocka_unit_test_setup_teardown(test_stale_mappings_hold, begin_alias, fixture_end),
-        cmocka_unit_test_setup_teardown(test_stale_mappings_move, begin_alias, fixture_end),
-        cmocka_unit_test_setup_teardown(test_reaches_further, begin_alias, fixture_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+EACH_TEST(begin, fixture_end)

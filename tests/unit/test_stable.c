@@ -4,13 +4,10 @@
 #include "base/os/os.h"
 #include "base/size.h"
 #include "base/stable.h"
+#include "rig/rig.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static bool all_zero(const void *memory, size_t bytes) {
     const unsigned char *at = memory;
@@ -28,8 +25,7 @@ struct item {
     char rest[100];
 };
 
-static void things_are_reused_and_keep_their_contents(void **state) {
-    (void)state;
+TEST(things_are_reused_and_keep_their_contents) {
     static struct vr_stable items = VR_STABLE_INIT(struct item);
     uint64_t before = vr_mem_live_bytes();
     struct item *one = vr_stable_take(&items, "test");
@@ -49,8 +45,7 @@ static void things_are_reused_and_keep_their_contents(void **state) {
 }
 
 /* Enough for several blocks; none is handed out twice, and given back they do not grow it. */
-static void many_things_are_apart(void **state) {
-    (void)state;
+TEST(many_things_are_apart) {
     enum { COUNT = 10000 };
     static struct vr_stable items = VR_STABLE_INIT(struct item);
     static struct item *all[COUNT];
@@ -77,8 +72,7 @@ struct vast {
     char bytes[700000];
 };
 
-static void vast_things_get_blocks_of_their_own(void **state) {
-    (void)state;
+TEST(vast_things_get_blocks_of_their_own) {
     static struct vr_stable vast = VR_STABLE_INIT(struct vast);
     for (int i = 0; i < 3; i++) {
         struct vast *one = vr_stable_take(&vast, "test");
@@ -88,8 +82,7 @@ static void vast_things_get_blocks_of_their_own(void **state) {
     assert_true(vast.page_bytes >= 3 * sizeof(struct vast));
 }
 
-static void pages_may_be_refused(void **state) {
-    (void)state;
+TEST(pages_may_be_refused) {
     static struct vr_stable items = VR_STABLE_INIT(struct item);
     vr_os_fail_at(1, false, EAGAIN);
     assert_null(vr_stable_take(&items, "the operation"));
@@ -126,8 +119,7 @@ static void take_and_give(void *argument) {
     }
 }
 
-static void threads_never_share_a_thing(void **state) {
-    (void)state;
+TEST(threads_never_share_a_thing) {
     struct vr_thread threads[3];
     vr_atomic_u32 wrong = 0;
     for (int i = 0; i < 3; i++) {
@@ -137,15 +129,4 @@ static void threads_never_share_a_thing(void **state) {
         vr_os_thread_join(&threads[i]);
     }
     assert_int_equal(vr_load(&wrong, VR_RELAXED), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(things_are_reused_and_keep_their_contents),
-        cmocka_unit_test(many_things_are_apart),
-        cmocka_unit_test(vast_things_get_blocks_of_their_own),
-        cmocka_unit_test(pages_may_be_refused),
-        cmocka_unit_test(threads_never_share_a_thing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,23 +37,21 @@ static vram_pool_stats of_context(vram_context *context) {
 /* -------------------------------------------------------------------------- sums */
 
 /* Pools that peak one after the other have no common peak; what is taken past pools is held too. */
-static void devices_and_contexts_sum_their_pools(void **state) {
+TEST(devices_and_contexts_sum_their_pools, "sim:memory=1G,devices=2") {
     vram_addr first, second, third, coarse;
     vram_device *again;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G,devices=2");
-    assert_int_equal(of_device(rig.device).reserved_bytes, 0);
-    assert_true(of_context(rig.context).hit_rate == 0.0);
-    assert_ok(vram_device_open(rig.context, 0, &again));
-    vram_pool *one = pool_on(rig.device), *two = pool_on(again), *far = pool_on(rig.other);
-    assert_ok(vram_alloc(one, 100 * MIB, rig.queue, &first));
-    assert_ok(vram_free(first, rig.queue));
-    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+    assert_int_equal(of_device(rig->device).reserved_bytes, 0);
+    assert_true(of_context(rig->context).hit_rate == 0.0);
+    assert_ok(vram_device_open(rig->context, 0, &again));
+    vram_pool *one = pool_on(rig->device), *two = pool_on(again), *far = pool_on(rig->other);
+    assert_ok(vram_alloc(one, 100 * MIB, rig->queue, &first));
+    assert_ok(vram_free(first, rig->queue));
+    assert_ok(vram_queue_wait(rig->queue, 30 * SECOND));
     assert_ok(vram_pool_trim(one, NULL, NULL));
     assert_ok(vram_alloc(two, 60 * MIB + 100, NULL, &second));
-    assert_ok(vram_alloc(far, 30 * MIB, rig.other_queue, &third));
+    assert_ok(vram_alloc(far, 30 * MIB, rig->other_queue, &third));
     assert_ok(vram_device_alloc(again, 8 * MIB, VRAM_MEMORY_DEVICE, &coarse));
-    vram_pool_stats device = of_device(rig.device), all = of_context(rig.context);
+    vram_pool_stats device = of_device(rig->device), all = of_context(rig->context);
     assert_int_equal(device.requested_bytes, 60 * MIB + 100);
     assert_int_equal(device.rounding_bytes, 412);
     assert_int_equal(device.peak_requested_bytes, 100 * MIB);
@@ -70,33 +68,30 @@ static void devices_and_contexts_sum_their_pools(void **state) {
     assert_int_equal(all.peak_requested_bytes, 100 * MIB);
     assert_int_equal(all.allocs, 3);
     assert_int_equal(all.reserved_bytes,
-                     device.reserved_bytes + of_device(rig.other).reserved_bytes);
-    assert_ok(vram_alloc(one, 50 * MIB, rig.queue, &first));
-    assert_int_equal(of_context(rig.context).peak_requested_bytes, 140 * MIB + 100);
+                     device.reserved_bytes + of_device(rig->other).reserved_bytes);
+    assert_ok(vram_alloc(one, 50 * MIB, rig->queue, &first));
+    assert_int_equal(of_context(rig->context).peak_requested_bytes, 140 * MIB + 100);
     assert_ok(vram_pool_destroy(two)); /* with a live block, which is gone now */
-    assert_int_equal(of_device(rig.device).requested_bytes, 50 * MIB);
-    assert_ok(vram_alloc(one, 60 * MIB, rig.queue, &first));
-    assert_int_equal(of_device(rig.device).peak_requested_bytes, 110 * MIB + 100);
+    assert_int_equal(of_device(rig->device).requested_bytes, 50 * MIB);
+    assert_ok(vram_alloc(one, 60 * MIB, rig->queue, &first));
+    assert_int_equal(of_device(rig->device).peak_requested_bytes, 110 * MIB + 100);
     vram_device_close(again);
-    rig_end_clean(&rig);
 }
 
-static void tags_have_statistics(void **state) {
+TEST(tags_have_statistics, "sim:memory=1G") {
     vram_alloc_options options = {.size = sizeof options};
     vram_addr addr;
     vram_pool_stats stats = {.size = sizeof stats};
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_on(rig.device);
-    assert_int_equal(vram_tag_stats_get(rig.device, "t", &stats), VRAM_ERR_INVALID);
+    vram_pool *pool = pool_on(rig->device);
+    assert_int_equal(vram_tag_stats_get(rig->device, "t", &stats), VRAM_ERR_INVALID);
     options.tag = "t/a";
-    assert_ok(vram_alloc_with(pool, 1000, rig.queue, &options, &addr));
+    assert_ok(vram_alloc_with(pool, 1000, rig->queue, &options, &addr));
     options.tag = "t/b";
-    assert_ok(vram_alloc_with(pool, 600, rig.queue, &options, &addr));
-    assert_ok(vram_free(addr, rig.queue));
-    assert_ok(vram_tag_quota_set(rig.device, "t", 0, 2048));
-    assert_int_equal(vram_alloc_with(pool, 1100, rig.queue, &options, &addr), VRAM_ERR_LIMIT);
-    assert_ok(vram_tag_stats_get(rig.device, "t", &stats));
+    assert_ok(vram_alloc_with(pool, 600, rig->queue, &options, &addr));
+    assert_ok(vram_free(addr, rig->queue));
+    assert_ok(vram_tag_quota_set(rig->device, "t", 0, 2048));
+    assert_int_equal(vram_alloc_with(pool, 1100, rig->queue, &options, &addr), VRAM_ERR_LIMIT);
+    assert_ok(vram_tag_stats_get(rig->device, "t", &stats));
     assert_int_equal(stats.requested_bytes, 1000);
     assert_int_equal(stats.allocated_bytes, 1024);
     assert_int_equal(stats.rounding_bytes, 24);
@@ -105,10 +100,9 @@ static void tags_have_statistics(void **state) {
     assert_int_equal(stats.live_blocks, 1);
     assert_int_equal(stats.quota_refusals, 1);
     assert_int_equal(stats.budget_bytes.value, 2048);
-    assert_ok(vram_device_peaks_reset(rig.device));
-    assert_ok(vram_tag_stats_get(rig.device, "t", &stats));
+    assert_ok(vram_device_peaks_reset(rig->device));
+    assert_ok(vram_tag_stats_get(rig->device, "t", &stats));
     assert_int_equal(stats.peak_allocated_bytes, 1024);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------------------------- peaks */
@@ -120,20 +114,18 @@ static void bump(vram_pool *pool, vram_queue *queue, uint64_t bytes) {
     assert_ok(vram_free(addr, queue));
 }
 
-static void scopes_have_their_own_peaks(void **state) {
+TEST(scopes_have_their_own_peaks, "sim:memory=1G") {
     vram_peaks inner = {.size = sizeof inner}, outer = inner;
     vram_addr addr;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_on(rig.device);
-    bump(pool, rig.queue, 10000); /* a peak from before */
-    assert_ok(vram_alloc(pool, 1000, rig.queue, &addr));
+    vram_pool *pool = pool_on(rig->device);
+    bump(pool, rig->queue, 10000); /* a peak from before */
+    assert_ok(vram_alloc(pool, 1000, rig->queue, &addr));
     assert_ok(vram_pool_peaks_begin(pool));
     assert_int_equal(of_pool(pool).peak_requested_bytes, 1000);
-    bump(pool, rig.queue, 2000);
+    bump(pool, rig->queue, 2000);
     assert_ok(vram_pool_peaks_begin(pool));
     assert_int_equal(of_pool(pool).peak_scopes, 2);
-    bump(pool, rig.queue, 500);
+    bump(pool, rig->queue, 500);
     assert_ok(vram_pool_peaks_end(pool, &inner));
     assert_int_equal(inner.requested_bytes, 1500);
     assert_true(inner.reserved_bytes >= 2 * MIB);
@@ -141,135 +133,73 @@ static void scopes_have_their_own_peaks(void **state) {
     assert_int_equal(outer.requested_bytes, 3000);
     assert_int_equal(of_pool(pool).peak_requested_bytes, 10000); /* as without the scopes */
     assert_ok(vram_pool_peaks_begin(pool));
-    bump(pool, rig.queue, 20000);
+    bump(pool, rig->queue, 20000);
     assert_ok(vram_pool_peaks_end(pool, &outer));
     assert_int_equal(of_pool(pool).peak_requested_bytes, 21000); /* a higher one stays */
     assert_ok(vram_pool_peaks_reset(pool));
     assert_int_equal(of_pool(pool).peak_requested_bytes, 1000);
     assert_int_equal(of_pool(pool).peak_reserved_bytes, of_pool(pool).reserved_bytes);
-    rig_end_clean(&rig);
 }
 
-static void devices_and_contexts_have_scopes_too(void **state) {
+TEST(devices_and_contexts_have_scopes_too, "sim:memory=1G,devices=2") {
     vram_peaks peaks = {.size = sizeof peaks};
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G,devices=2");
-    vram_pool *pool = pool_on(rig.device), *far = pool_on(rig.other);
-    bump(pool, rig.queue, 64 * MIB);
-    bump(far, rig.other_queue, 64 * MIB);
-    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-    assert_ok(vram_queue_wait(rig.other_queue, 30 * SECOND));
+    vram_pool *pool = pool_on(rig->device), *far = pool_on(rig->other);
+    bump(pool, rig->queue, 64 * MIB);
+    bump(far, rig->other_queue, 64 * MIB);
+    assert_ok(vram_queue_wait(rig->queue, 30 * SECOND));
+    assert_ok(vram_queue_wait(rig->other_queue, 30 * SECOND));
     assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_ok(vram_pool_trim(far, NULL, NULL));
-    assert_ok(vram_device_peaks_begin(rig.device));
-    assert_ok(vram_context_peaks_begin(rig.context));
-    assert_int_equal(of_device(rig.device).peak_scopes, 1);
-    assert_int_equal(of_context(rig.context).peak_scopes, 1);
-    bump(pool, rig.queue, 4 * MIB);
-    bump(far, rig.other_queue, 6 * MIB);
-    assert_ok(vram_device_peaks_end(rig.device, &peaks));
+    assert_ok(vram_device_peaks_begin(rig->device));
+    assert_ok(vram_context_peaks_begin(rig->context));
+    assert_int_equal(of_device(rig->device).peak_scopes, 1);
+    assert_int_equal(of_context(rig->context).peak_scopes, 1);
+    bump(pool, rig->queue, 4 * MIB);
+    bump(far, rig->other_queue, 6 * MIB);
+    assert_ok(vram_device_peaks_end(rig->device, &peaks));
     assert_int_equal(peaks.requested_bytes, 4 * MIB);
     assert_int_equal(peaks.reserved_bytes, 4 * MIB);
-    assert_ok(vram_context_peaks_end(rig.context, &peaks));
+    assert_ok(vram_context_peaks_end(rig->context, &peaks));
     assert_int_equal(peaks.requested_bytes, 6 * MIB);
     assert_int_equal(peaks.reserved_bytes, 10 * MIB);
-    assert_int_equal(of_device(rig.device).peak_requested_bytes, 64 * MIB);
-    assert_int_equal(of_context(rig.context).peak_reserved_bytes, 128 * MIB);
-    assert_ok(vram_device_peaks_reset(rig.device));
-    assert_ok(vram_context_peaks_reset(rig.context));
-    assert_int_equal(of_device(rig.device).peak_requested_bytes, 0);
-    assert_int_equal(of_context(rig.context).peak_reserved_bytes, 10 * MIB);
-    rig_end_clean(&rig);
-}
-
-static void scopes_are_checked(void **state) {
-    vram_peaks peaks = {.size = sizeof peaks}, small = {.size = 8};
-    vram_pool_stats stats = {.size = 8};
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_on(rig.device);
-    assert_int_equal(vram_pool_peaks_end(pool, &peaks), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_peaks_end(rig.device, &peaks), VRAM_ERR_INVALID);
-    assert_int_equal(vram_context_peaks_end(rig.context, &peaks), VRAM_ERR_INVALID);
-    for (int i = 0; i < 16; i++) {
-        assert_ok(vram_pool_peaks_begin(pool));
-        assert_ok(vram_device_peaks_begin(rig.device));
-        assert_ok(vram_context_peaks_begin(rig.context));
-    }
-    assert_int_equal(vram_pool_peaks_begin(pool), VRAM_ERR_LIMIT);
-    assert_int_equal(vram_device_peaks_begin(rig.device), VRAM_ERR_LIMIT);
-    assert_int_equal(vram_context_peaks_begin(rig.context), VRAM_ERR_LIMIT);
-    assert_int_equal(vram_pool_peaks_end(pool, NULL), VRAM_ERR_INVALID); /* and ends nothing */
-    assert_int_equal(vram_device_peaks_end(rig.device, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_context_peaks_end(rig.context, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_peaks_end(pool, &small), VRAM_ERR_INVALID);
-    assert_int_equal(of_pool(pool).peak_scopes, 16);
-    assert_int_equal(of_device(rig.device).peak_scopes, 16);
-    assert_ok(vram_pool_peaks_reset(pool)); /* ends them all */
-    assert_int_equal(vram_pool_peaks_end(pool, &peaks), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_stats_get(rig.device, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_stats_get(rig.device, &stats), VRAM_ERR_INVALID);
-    assert_int_equal(vram_context_stats_get(rig.context, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_tag_stats_get(rig.device, NULL, &stats), VRAM_ERR_INVALID);
-    assert_int_equal(vram_tag_stats_get(rig.device, "none", NULL), VRAM_ERR_INVALID);
-    rig_end_clean(&rig);
-}
-
-static void without_host_memory_scopes_fail_whole(void **state) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vr_mem_fail_at(1, true);
-    assert_int_equal(vram_context_peaks_begin(rig.context), VRAM_ERR_HOST_MEMORY);
-    assert_int_equal(vram_device_peaks_begin(rig.device), VRAM_ERR_HOST_MEMORY);
-    assert_ok(vram_context_stats_get(rig.context, &stats)); /* to sum up takes none */
-    vr_mem_fail_at(0, false);
-    assert_ok(vram_context_peaks_begin(rig.context));
-    assert_ok(vram_device_peaks_begin(rig.device));
-    vram_peaks peaks = {.size = sizeof peaks};
-    vram_error_clear();
-    vr_mem_fail_at(1, true); /* what is there already needs no more */
-    assert_ok(vram_context_peaks_end(rig.context, &peaks));
-    assert_ok(vram_device_peaks_end(rig.device, &peaks));
-    vr_mem_fail_at(0, false);
-    expect_no_record();
-    rig_end_clean(&rig);
+    assert_int_equal(of_device(rig->device).peak_requested_bytes, 64 * MIB);
+    assert_int_equal(of_context(rig->context).peak_reserved_bytes, 128 * MIB);
+    assert_ok(vram_device_peaks_reset(rig->device));
+    assert_ok(vram_context_peaks_reset(rig->context));
+    assert_int_equal(of_device(rig->device).peak_requested_bytes, 0);
+    assert_int_equal(of_context(rig->context).peak_reserved_bytes, 10 * MIB);
 }
 
 /* ---------------------------------------------------------------------- rounding */
 
 /* A block is as large as was asked for, whatever lies in caches. */
-static void acceptance_11_a_returned_block_serves_its_size_only(void **state) {
+TEST(acceptance_11_a_returned_block_serves_its_size_only, "sim:memory=1G") {
     vram_addr small, large;
     vram_block_info info = {.size = sizeof info};
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_on(rig.device);
-    assert_ok(vram_alloc(pool, 400, rig.queue, &small));
-    assert_ok(vram_free(small, rig.queue));
+    vram_pool *pool = pool_on(rig->device);
+    assert_ok(vram_alloc(pool, 400, rig->queue, &small));
+    assert_ok(vram_free(small, rig->queue));
     assert_ok(
-        vram_alloc(pool, 600, rig.queue, &large)); /* 1024 rounded, never the 512 just freed */
+        vram_alloc(pool, 600, rig->queue, &large)); /* 1024 rounded, never the 512 just freed */
     assert_int_not_equal(small, large);
-    assert_ok(vram_free(large, rig.queue));
-    assert_ok(vram_alloc(pool, 1000, rig.queue, &large)); /* the same size after rounding */
+    assert_ok(vram_free(large, rig->queue));
+    assert_ok(vram_alloc(pool, 1000, rig->queue, &large)); /* the same size after rounding */
     assert_ok(vram_block_info_get(large, &info));
     assert_true(info.held_bytes >= 1000);
     for (uint64_t size = 1; size <= 9 * MIB; size = size * 9 / 8 + 1) {
         vram_addr addr;
-        assert_ok(vram_alloc(pool, size, rig.queue, &addr));
+        assert_ok(vram_alloc(pool, size, rig->queue, &addr));
         assert_ok(vram_block_info_get(addr, &info));
         assert_true(info.held_bytes >= size && info.held_bytes < size + 512); /* the waste cap */
-        assert_ok(vram_free(addr, rig.queue));
+        assert_ok(vram_free(addr, rig->queue));
     }
-    rig_end_clean(&rig);
 }
 
 /* More blocks of a size come back than caches take: the books are at 0 when all have. */
-static void acceptance_11_over_full_bins_add_up(void **state) {
+TEST(acceptance_11_over_full_bins_add_up) {
     enum { COUNT = 3000 };
     static vram_addr addrs[COUNT];
     static const uint64_t sizes[] = {512, 600, 40 * KIB, 65 * KIB};
-    (void)state;
     for (size_t n = 0; n < 4; n++) {
         struct rig rig = rig_make("sim", "memory=1G");
         vram_pool *pool = pool_on(rig.device);
@@ -309,48 +239,28 @@ static void *work(void *argument) {
 }
 
 /* Sums and scopes while threads work; at the end nothing is left over. */
-static void sums_may_be_asked_for_at_any_time(void **state) {
+TEST(sums_may_be_asked_for_at_any_time, "sim:memory=1G") {
     pthread_t crew[3];
     vram_peaks peaks = {.size = sizeof peaks};
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pools[3];
     for (int i = 0; i < 3; i++) {
-        pools[i] = pool_on(rig.device);
+        pools[i] = pool_on(rig->device);
         assert_int_equal(pthread_create(&crew[i], NULL, work, pools[i]), 0);
     }
     for (int i = 0; i < 50; i++) {
-        assert_ok(vram_device_peaks_begin(rig.device));
-        assert_true(of_device(rig.device).requested_bytes <= 3 * 70000);
-        vram_pool_stats all = of_context(rig.context);
+        assert_ok(vram_device_peaks_begin(rig->device));
+        assert_true(of_device(rig->device).requested_bytes <= 3 * 70000);
+        vram_pool_stats all = of_context(rig->context);
         assert_true(all.allocs >= all.frees && all.allocs - all.frees <= 3);
-        assert_ok(vram_device_peaks_end(rig.device, &peaks));
+        assert_ok(vram_device_peaks_end(rig->device, &peaks));
         assert_ok(vram_pool_peaks_reset(pools[i % 3]));
     }
     for (int i = 0; i < 3; i++) {
         pthread_join(crew[i], NULL);
     }
-    vram_pool_stats stats = of_context(rig.context);
+    vram_pool_stats stats = of_context(rig->context);
     assert_int_equal(stats.requested_bytes + stats.allocated_bytes, 0);
     assert_int_equal(stats.allocs, 9000);
-    assert_ok(vram_device_peaks_reset(rig.device));
-    assert_int_equal(of_device(rig.device).peak_requested_bytes, 0);
-    rig_end_clean(&rig);
-}
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(devices_and_contexts_sum_their_pools),
-        HERE(tags_have_statistics),
-        HERE(scopes_have_their_own_peaks),
-        HERE(devices_and_contexts_have_scopes_too),
-        HERE(scopes_are_checked),
-        HERE(without_host_memory_scopes_fail_whole),
-        HERE(acceptance_11_a_returned_block_serves_its_size_only),
-        HERE(acceptance_11_over_full_bins_add_up),
-        HERE(sums_may_be_asked_for_at_any_time),
-    };
-    return cmocka_run_group_tests_name("stats_sum", tests, NULL, NULL);
+    assert_ok(vram_device_peaks_reset(rig->device));
+    assert_int_equal(of_device(rig->device).peak_requested_bytes, 0);
 }

@@ -59,10 +59,8 @@ static void expect_json(const char *document, const char *of, const vram_pool_st
 }
 
 /* Each of the three, as JSON. */
-static void json_has_every_counter(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = used_pool(&rig);
+TEST(json_has_every_counter, "sim:" SIM) {
+    vram_pool *pool = used_pool(rig);
     vram_pool_stats stats = stats_of(pool);
     assert_ok(
         vram_pool_stats_write(pool, VRAM_REPORT_JSON, report_text_take, (fresh_text(), &report)));
@@ -71,25 +69,22 @@ static void json_has_every_counter(void **state) {
     assert_non_null(strstr(report.text, "\"level\": \"low\""));
     report_text_give("stats_pool", report.text);
 
-    assert_ok(vram_device_stats_get(rig.device, &stats));
-    assert_ok(vram_device_stats_write(rig.device, VRAM_REPORT_JSON, report_text_take,
+    assert_ok(vram_device_stats_get(rig->device, &stats));
+    assert_ok(vram_device_stats_write(rig->device, VRAM_REPORT_JSON, report_text_take,
                                       (fresh_text(), &report)));
     expect_json(report.text, "device", &stats);
     report_text_give("stats_device", report.text);
 
-    assert_ok(vram_context_stats_get(rig.context, &stats));
-    assert_ok(vram_context_stats_write(rig.context, VRAM_REPORT_JSON, report_text_take,
+    assert_ok(vram_context_stats_get(rig->context, &stats));
+    assert_ok(vram_context_stats_write(rig->context, VRAM_REPORT_JSON, report_text_take,
                                        (fresh_text(), &report)));
     expect_json(report.text, "context", &stats);
     assert_non_null(strstr(report.text, "\"pressure\": null"));
     report_text_give("stats_context", report.text);
-    rig_end_clean(&rig);
 }
 
-static void text_has_a_line_each(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = used_pool(&rig);
+TEST(text_has_a_line_each, "sim:" SIM) {
+    vram_pool *pool = used_pool(rig);
     vram_pool_stats stats = stats_of(pool);
     char line[80];
     assert_ok(
@@ -102,36 +97,4 @@ static void text_has_a_line_each(void **state) {
              (unsigned long long)stats.ladder_steps[VRAM_LADDER_TRIM]);
     assert_non_null(strstr(report.text, line));
     assert_non_null(strstr(report.text, "\n  pressure: low\n"));
-    rig_end_clean(&rig);
-}
-
-static void bad_calls_are_refused(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
-    report = (struct report_text){.room = 100};
-    assert_int_equal(vram_pool_stats_write(pool, VRAM_REPORT_JSON, report_text_take, &report),
-                     VRAM_ERR_IO);
-    assert_int_equal(report.calls_after_refusal, 0);
-    assert_int_equal(vram_pool_stats_write(pool, VRAM_REPORT_JSON, NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_stats_write(rig.device, VRAM_REPORT_JSON, NULL, NULL),
-                     VRAM_ERR_INVALID);
-    assert_int_equal(
-        vram_device_stats_write(rig.device, (vram_report_format)9, report_text_take, &report),
-        VRAM_ERR_INVALID);
-    assert_int_equal(vram_context_stats_write(NULL, VRAM_REPORT_TEXT, report_text_take, &report),
-                     VRAM_ERR_INVALID);
-    vram_error_clear();
-    rig_end_clean(&rig);
-}
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(json_has_every_counter),
-        HERE(text_has_a_line_each),
-        HERE(bad_calls_are_refused),
-    };
-    return cmocka_run_group_tests_name("stats_write", tests, NULL, NULL);
 }

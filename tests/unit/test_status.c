@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Statuses and versions: numbers are an ABI, so each is written down here a second time. */
+#include "rig/rig.h"
 #include "vram/base.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct pinned {
     int number;
@@ -50,8 +47,7 @@ static const struct pinned *find(int number) {
     return NULL;
 }
 
-static void every_number_is_pinned(void **state) {
-    (void)state;
+TEST(every_number_is_pinned) {
     size_t listed = 0;
 #define CHECK(NAME, value, text)                                                                   \
     assert_non_null(find(VRAM_##NAME));                                                            \
@@ -62,8 +58,7 @@ static void every_number_is_pinned(void **state) {
     assert_int_equal(listed, PINNED_COUNT);
 }
 
-static void names_and_texts(void **state) {
-    (void)state;
+TEST(names_and_texts) {
     for (size_t i = 0; i < PINNED_COUNT; i++) {
         vram_status status = (vram_status)pinned[i].number;
         assert_string_equal(vram_status_name(status), pinned[i].name);
@@ -77,16 +72,14 @@ static void names_and_texts(void **state) {
                         "a limit set by the user or the system was reached");
 }
 
-static void only_what_ran_out_is_exhausted(void **state) {
-    (void)state;
+TEST(only_what_ran_out_is_exhausted) {
     for (int number = -200; number <= 200; number++) {
         const struct pinned *known = find(number);
         assert_int_equal(vram_status_is_exhausted((vram_status)number), known && known->exhausted);
     }
 }
 
-static void foreign_numbers_have_a_name(void **state) {
-    (void)state;
+TEST(foreign_numbers_have_a_name) {
     const int foreign[] = {1, -4, -19, -24, -103, 9999, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
         assert_string_equal(vram_status_name((vram_status)foreign[i]), "VRAM_ERR_UNKNOWN");
@@ -94,23 +87,11 @@ static void foreign_numbers_have_a_name(void **state) {
     }
 }
 
-static void version_text_and_number_agree(void **state) {
-    (void)state;
+TEST(version_text_and_number_agree) {
     char text[32];
     uint32_t version = vram_version();
     assert_int_equal(version, VRAM_VERSION);
     snprintf(text, sizeof text, "%u.%u.%u" VRAM_VERSION_PRE, version / 1000000,
              version / 1000 % 1000, version % 1000);
     assert_string_equal(vram_version_text(), text);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_number_is_pinned),
-        cmocka_unit_test(names_and_texts),
-        cmocka_unit_test(only_what_ran_out_is_exhausted),
-        cmocka_unit_test(foreign_numbers_have_a_name),
-        cmocka_unit_test(version_text_and_number_agree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

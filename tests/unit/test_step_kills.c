@@ -24,14 +24,14 @@ static uint64_t kills_wanted(uint64_t otherwise) {
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-static int begin(void **state) {
+static int begin(void) {
     done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return done == MAP_FAILED || trace_world_begin(state) || share_folder_make(state);
+    return done == MAP_FAILED || trace_world_begin() || share_folder_make();
 }
 
-static int end(void **state) {
+static int end(void) {
     share_folder_remove();
-    return trace_world_end(state) | munmap(done, sizeof *done);
+    return trace_world_end() | munmap(done, sizeof *done);
 }
 
 /* Kills a child at instructions of the whole work, and looks at what it has left each time. */
@@ -98,9 +98,8 @@ static void trace_look(void) {
 }
 
 /* Every event whose call has returned is in the file. */
-static void events_are_there(void **state) {
+TEST(events_are_there) {
     const struct stepped stepped = {trace_prepare, trace_work, NULL};
-    (void)state;
     kill_everywhere(&stepped, kills_wanted(12), trace_look);
 }
 
@@ -143,9 +142,8 @@ static void name_look(void) {
     share_await_descriptors(descriptors);
 }
 
-static void names_are_taken_over(void **state) {
+TEST(names_are_taken_over) {
     const struct stepped stepped = {name_prepare, name_work, NULL};
-    (void)state;
     if (!getenv("STEP_KILLS")) {
         skip(); /* 70,000 instructions: in make test-long */
     }
@@ -191,17 +189,9 @@ static void record_look(void) {
     assert_true(found.allocs + found.frees <= completed + 1);
 }
 
-static void recorded_events_are_there(void **state) {
+TEST(recorded_events_are_there) {
     const struct stepped stepped = {record_prepare, record_work, NULL};
-    (void)state;
     kill_everywhere(&stepped, kills_wanted(8), record_look);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(events_are_there, begin, end),
-        cmocka_unit_test_setup_teardown(names_are_taken_over, begin, end),
-        cmocka_unit_test_setup_teardown(recorded_events_are_there, begin, end),
-    };
-    return cmocka_run_group_tests_name("step_kills", tests, NULL, NULL);
-}
+EACH_TEST(begin, end)

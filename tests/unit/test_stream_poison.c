@@ -10,14 +10,8 @@
 #include "vram/vram.h"
 
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { PATTERN = 0xCD, BYTES = 40 * 1024 };
 
@@ -73,7 +67,7 @@ static vram_addr used_block(const struct rig *rig, uint8_t value) {
 
 /* ------------------------------------------------------------------------- contents */
 
-static void new_blocks_have_the_pattern(void **state) {
+TEST(new_blocks_have_the_pattern) {
     static const struct {
         const char *sim, *poison, *pool;
         uint32_t flags;
@@ -90,7 +84,6 @@ static void new_blocks_have_the_pattern(void **state) {
         {"vmm=on", "stream", "on", VRAM_POOL_RED_ZONES, PATTERN, PATTERN},
         {"vmm=on", "stream", "on", VRAM_POOL_POISON, PATTERN, PATTERN},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         vram_alloc_options tagged = {.size = sizeof tagged, .tag = "tag"};
         vram_addr addr, used[3];
@@ -114,10 +107,9 @@ static void new_blocks_have_the_pattern(void **state) {
 }
 
 /* The caches of threads serve as much as without: what they hand out is looked at, too. */
-static void caches_serve_as_without(void **state) {
+TEST(caches_serve_as_without) {
     enum { OPS = 400, LIVE = 16 };
     vram_pool_stats stats[2];
-    (void)state;
     for (int way = 0; way < 2; way++) {
         struct rig rig = rig_make("sim", "memory=64M,granule=64K", way ? "stream" : "off", 0);
         vram_addr live[LIVE] = {0};
@@ -135,12 +127,11 @@ static void caches_serve_as_without(void **state) {
 }
 
 /* Without a queue nobody's order is known; a graph would run the fill at each of its launches. */
-static void some_blocks_are_not_filled(void **state) {
+TEST(some_blocks_are_not_filled) {
     vram_sim_fault refused = {
         .size = sizeof refused, .call = VRAM_SIM_FILL, .nth = 1, .for_ever = true, .code = 9999};
     vram_queue *captured;
     vram_addr addr;
-    (void)state;
     struct rig rig = rig_make("sim", "", "stream", 0);
     assert_ok(vram_alloc(rig.pool, BYTES, NULL, &addr));
     assert_int_equal(value_of(rig.queue, addr), 0);
@@ -179,14 +170,13 @@ static void queue_hold(const struct rig *rig, vram_queue *queue) {
 }
 
 /* Another queue reads a block, late; the block is freed and handed out again. */
-static void late_readers_are_seen(void **state) {
+TEST(late_readers_are_seen) {
     static uint8_t read[BYTES];
     static const struct {
         const char *poison;
         bool forgets; /* to say that the other queue uses the block */
         uint8_t found;
     } rows[] = {{"off", true, 0x11}, {"stream", true, PATTERN}, {"stream", false, 0x11}};
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct rig rig = rig_make("host", "", rows[i].poison, 0);
         vram_addr addr, next;
@@ -212,9 +202,8 @@ static void late_readers_are_seen(void **state) {
 
 /* The fill of a block waits on a busy queue. The block is freed on another one, and its next owner
    writes: the fill does not come after that. */
-static void fills_hit_no_other_owner(void **state) {
+TEST(fills_hit_no_other_owner) {
     enum { NEW, CACHED, SMALL, WAYS }; /* small: cached, and never used by the queue */
-    (void)state;
     for (int i = 0; i < 2 * WAYS; i++) {
         struct rig rig = rig_make("host", "", "stream", 0);
         uint64_t bytes = i % WAYS == SMALL ? 512 : BYTES;
@@ -239,13 +228,4 @@ static void fills_hit_no_other_owner(void **state) {
         assert_int_equal(found, 0x77);
         rig_end(&rig);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(new_blocks_have_the_pattern), cmocka_unit_test(caches_serve_as_without),
-        cmocka_unit_test(some_blocks_are_not_filled),  cmocka_unit_test(late_readers_are_seen),
-        cmocka_unit_test(fills_hit_no_other_owner),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,11 +53,10 @@ static void expect_late(vram_stream_set *set, const char *name) {
 /* ------------------------------------------------------------- the three, in turn */
 
 /* One stream that is held up holds up neither the others nor queues outside the set. */
-static void acceptance_21_three_distinct_and_non_blocking(void **state) {
+TEST(acceptance_21_three_distinct_and_non_blocking) {
     static const char *const names[] = {"compute", "memory", "analysis"};
     vram_stream_set *set;
     struct gate gate;
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     assert_ok(vram_stream_set_create(rig.device, NULL, &set));
     for (uint32_t held = 0; held < VRAM_STREAM_COUNT; held++) {
@@ -96,11 +95,9 @@ static void *ask_for_turns(void *argument) {
     return NULL;
 }
 
-static void acceptance_21_round_robin_order(void **state) {
+TEST(acceptance_21_round_robin_order, "sim:memory=64M") {
     pthread_t threads[4];
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_stream_set *set = set_of(&rig, 0);
+    vram_stream_set *set = set_of(rig, 0);
     for (uint32_t i = 0; i < 7; i++) {
         vram_queue *queue;
         assert_ok(vram_stream_set_next(set, &queue));
@@ -119,20 +116,17 @@ static void acceptance_21_round_robin_order(void **state) {
     assert_int_equal(info_of(set, 1).turns, 4002);
     assert_int_equal(info_of(set, 2).turns, 4002);
     vram_stream_set_destroy(set);
-    rig_end_clean(&rig);
 }
 
 /* --------------------------------------------------------------------------- errors */
 
 /* A driver that answers polls with an error: whoever waits is told at once, and by no means later
    than the deadline. The original took such an answer for "not ready" and looped for ever. */
-static void acceptance_21_an_error_propagates(void **state) {
+TEST(acceptance_21_an_error_propagates, "sim:memory=64M") {
     vram_async async;
     vram_point point;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_stream_set *set = set_of(&rig, 0);
-    hook_set(rig.device);
+    vram_stream_set *set = set_of(rig, 0);
+    hook_set(rig->device);
     hook.poll_answer = VRAM_ERR_NOT_READY; /* the device stands still, so that work is pending */
     assert_ok(vram_stream_set_mark(set, &point));
     hook.poll_answer = VRAM_ERR_BACKEND;
@@ -152,27 +146,24 @@ static void acceptance_21_an_error_propagates(void **state) {
     hook.signal_answer = VRAM_OK;
     assert_ok(vram_stream_set_wait(set, 30 * SECOND)); /* and it goes on */
     vram_stream_set_destroy(set);
-    rig_end_clean(&rig);
 }
 
 /* A lost device ends all waits, those of points that were made before among them. */
-static void acceptance_21_a_lost_device_hangs_nobody(void **state) {
+TEST(acceptance_21_a_lost_device_hangs_nobody, "sim:memory=64M,lag=100,seed=3") {
     vram_async_state found;
     vram_async async;
     vram_error error;
     vram_point point;
     vram_addr addr;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M,lag=100,seed=3");
-    vram_stream_set *set = set_of(&rig, 0);
-    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    vram_stream_set *set = set_of(rig, 0);
+    assert_ok(vram_device_alloc(rig->device, MIB, VRAM_MEMORY_DEVICE, &addr));
     assert_ok(vram_queue_fill(stream(set, 1), addr, 7, 1, MIB));
-    hook_set(rig.device);
+    hook_set(rig->device);
     hook.poll_answer = VRAM_ERR_NOT_READY;
     assert_ok(vram_stream_set_mark(set, &point));
     assert_ok(vram_stream_set_sync(set, &async));
     hook.poll_answer = VRAM_OK;
-    fault(&rig, VRAM_SIM_POLL, 1, false, VRAM_SIM_DEVICE_LOST);
+    fault(rig, VRAM_SIM_POLL, 1, false, VRAM_SIM_DEVICE_LOST);
     assert_took(assert_int_equal(vram_stream_set_wait(set, 30 * SECOND), VRAM_ERR_DEVICE_LOST), 0,
                 10 * SECOND);
     assert_int_equal(vram_point_wait(point, 30 * SECOND), VRAM_ERR_DEVICE_LOST);
@@ -187,17 +178,15 @@ static void acceptance_21_a_lost_device_hangs_nobody(void **state) {
     assert_int_equal(vram_stream_set_mark(set, &point), VRAM_ERR_DEVICE_LOST);
     assert_int_equal(vram_stream_set_barrier(set), VRAM_ERR_DEVICE_LOST);
     assert_took(vram_stream_set_destroy(set), 0, 10 * SECOND);
-    assert_ok(vram_device_free(rig.device, addr));
-    rig_end_clean(&rig);
+    assert_ok(vram_device_free(rig->device, addr));
 }
 
 /* ------------------------------------------------------------------------ deadlines */
 
 /* Eight streams that do not finish take one deadline, not eight; so does the end of the set. */
-static void one_deadline_serves_all_streams(void **state) {
+TEST(one_deadline_serves_all_streams) {
     vram_point points[8];
     struct gate gate;
-    (void)state;
     assert_ok(vram_option_set("wait_timeout", "1s"));
     struct rig rig = rig_make("host", NULL);
     vram_stream_set *set = set_of(&rig, 8);
@@ -225,12 +214,11 @@ static void one_deadline_serves_all_streams(void **state) {
 /* ---------------------------------------------------------------------------- order */
 
 /* A point of the set lies behind every stream, and holds none of them up. */
-static void a_mark_lies_behind_every_stream(void **state) {
+TEST(a_mark_lies_behind_every_stream) {
     struct gate gate;
     vram_point point;
     vram_queue *transfer;
     vram_async async;
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     vram_stream_set *set = set_of(&rig, 4);
     for (uint32_t held = 0; held < 5; held++) {
@@ -254,9 +242,8 @@ static void a_mark_lies_behind_every_stream(void **state) {
 
 /* Work of each stream is ordered by waits between them alone: completion is late and out of
    order. */
-static void waits_order_streams(void **state) {
+TEST(waits_order_streams) {
     enum { COUNT = 3, BYTES = 4096 };
-    (void)state;
     for (uint32_t seed = 1; seed <= 20; seed++) {
         char sim[64];
         uint8_t found[BYTES];
@@ -296,14 +283,12 @@ static void waits_order_streams(void **state) {
 
 /* ----------------------------------------------------------------------- any number */
 
-static void any_number_with_names_and_priorities(void **state) {
+TEST(any_number_with_names_and_priorities, "sim:memory=64M") {
     static const vram_stream_plan plans[] = {{"low", -1}, {NULL, 0}, {"high", 5}};
     vram_stream_set_options options = {.size = sizeof options, .count = 3, .streams = plans};
     vram_stream_set *set;
     vram_queue *queue, *again;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    assert_ok(vram_stream_set_create(rig.device, &options, &set));
+    assert_ok(vram_stream_set_create(rig->device, &options, &set));
     assert_int_equal(info_of(set, 0).priority, -1);
     assert_int_equal(info_of(set, 2).priority, 5);
     assert_string_equal(info_of(set, 1).name, "1");
@@ -319,203 +304,9 @@ static void any_number_with_names_and_priorities(void **state) {
         assert_ptr_equal(again, stream(set, i));
     }
     vram_stream_set_destroy(set);
-    set = set_of(&rig, VRAM_STREAMS_MAX);
+    set = set_of(rig, VRAM_STREAMS_MAX);
     assert_string_equal(info_of(set, VRAM_STREAMS_MAX - 1).name, "63");
     assert_ok(vram_stream_set_transfer(set, &queue));
     assert_ok(vram_stream_set_wait(set, 30 * SECOND));
     vram_stream_set_destroy(set);
-    rig_end_clean(&rig);
-}
-
-/* ------------------------------------------------------------------------ bad input */
-
-#define INVALID(call) assert_int_equal(call, VRAM_ERR_INVALID)
-
-static void mistakes_are_refused(void **state) {
-    static const vram_stream_plan twins[] = {{"a", 0}, {"b", 0}, {"a", 0}};
-    static const vram_stream_plan number[] = {{"1", 0}, {NULL, 0}};
-    static const vram_stream_plan empty[] = {{"", 0}};
-    static const vram_stream_plan lengthy[] = {{"a name that needs more than 31 bytes", 0}};
-    vram_stream_set_options options = {.size = sizeof options};
-    vram_stream_set *set = NULL;
-    vram_stream_info info = {.size = sizeof info};
-    vram_queue *queue = NULL;
-    vram_point point;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    uint64_t handles = sim_state(&rig).live_handles;
-    INVALID(vram_stream_set_create(rig.device, NULL, NULL));
-    INVALID(vram_stream_set_create(NULL, NULL, &set));
-    INVALID(vram_stream_set_create((vram_device *)rig.queue, NULL, &set));
-    options.count = VRAM_STREAMS_MAX + 1;
-    INVALID(vram_stream_set_create(rig.device, &options, &set));
-    options = (vram_stream_set_options){.size = sizeof options, .count = 3, .streams = twins};
-    INVALID(vram_stream_set_create(rig.device, &options, &set));
-    options = (vram_stream_set_options){.size = sizeof options, .count = 0, .streams = twins};
-    INVALID(vram_stream_set_create(rig.device, &options, &set));
-    options = (vram_stream_set_options){.size = sizeof options, .count = 2, .streams = number};
-    INVALID(vram_stream_set_create(rig.device, &options, &set));
-    options = (vram_stream_set_options){.size = sizeof options, .count = 1, .streams = empty};
-    INVALID(vram_stream_set_create(rig.device, &options, &set));
-    options.streams = lengthy;
-    INVALID(vram_stream_set_create(rig.device, &options, &set));
-    options.size = 1;
-    INVALID(vram_stream_set_create(rig.device, &options, &set));
-    assert_null(set);
-    assert_int_equal(sim_state(&rig).live_handles, handles); /* nothing was made for any of them */
-
-    set = set_of(&rig, 0);
-    INVALID(vram_stream_set_get(set, 0, NULL));
-    INVALID(vram_stream_set_get(set, UINT32_MAX, &queue));
-    INVALID(vram_stream_set_find(set, "compute", NULL));
-    INVALID(vram_stream_set_find(set, NULL, &queue));
-    INVALID(vram_stream_set_find(set, "", &queue));
-    INVALID(vram_stream_set_next(set, NULL));
-    INVALID(vram_stream_set_transfer(set, NULL));
-    INVALID(vram_stream_info_get(set, 3, &info));
-    INVALID(vram_stream_info_get(set, 0, NULL));
-    info.size = 3;
-    INVALID(vram_stream_info_get(set, 0, &info));
-    INVALID(vram_stream_set_mark(set, NULL));
-    INVALID(vram_stream_set_sync(set, NULL));
-    INVALID(vram_stream_set_order(set, 0, 3));
-    INVALID(vram_stream_set_order(set, 3, 0));
-    INVALID(vram_stream_set_after(set, (vram_point){rig.queue, 1000}));
-    INVALID(vram_stream_set_after(set, (vram_point){(vram_queue *)set, 1}));
-    assert_null(queue);
-    assert_int_equal(vram_stream_set_destroy(NULL), VRAM_OK);
-
-    /* A stream that the program destroyed all the same: the set says which, and still ends. */
-    vram_queue_destroy(stream(set, 1));
-    assert_int_equal(vram_stream_set_wait(set, SECOND), VRAM_ERR_STALE);
-    expect_told("\"memory\"");
-    assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_STALE);
-    assert_int_equal(vram_stream_set_mark(set, &point), VRAM_ERR_STALE);
-    assert_int_equal(vram_stream_set_order(set, 1, 0), VRAM_ERR_STALE);
-    assert_ok(vram_stream_set_destroy(set));
-    assert_int_equal(vram_stream_set_get(set, 0, &queue), VRAM_ERR_STALE);
-    assert_int_equal(vram_stream_set_destroy(set), VRAM_ERR_STALE);
-    rig_end_clean(&rig);
-}
-
-/* A set ends with its device, and with its context, whatever is under way. */
-static void a_set_ends_with_its_device(void **state) {
-    vram_queue *queue;
-    vram_addr addr;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M,lag=50");
-    vram_stream_set *set = set_of(&rig, 5);
-    assert_ok(vram_stream_set_transfer(set, &queue));
-    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
-    assert_ok(vram_queue_fill(queue, addr, 1, 1, MIB));
-    vram_device_close(rig.device);
-    rig.device = NULL;
-    assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_STALE);
-    vram_stream_set_destroy(set);
-    rig_end_clean(&rig);
-    rig = rig_make("host", NULL);
-    set = set_of(&rig, 0);
-    vram_context_destroy(rig.context);
-    assert_int_equal(vram_stream_set_wait(set, 0), VRAM_ERR_STALE);
-}
-
-/* --------------------------------------------------------------------- faults, storm */
-
-static vram_status use_a_set(struct rig *rig, vram_pool *pool) {
-    vram_stream_set *set;
-    vram_queue *queue;
-    vram_point point;
-    (void)pool;
-    vram_status status = vram_stream_set_create(rig->device, NULL, &set);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    status = vram_stream_set_transfer(set, &queue);
-    if (status == VRAM_OK) {
-        status = vram_stream_set_barrier(set);
-    }
-    if (status == VRAM_OK) {
-        status = vram_stream_set_mark(set, &point);
-    }
-    if (status == VRAM_OK) {
-        status = vram_point_wait(point, 10 * SECOND);
-    }
-    if (status == VRAM_OK) {
-        status = vram_stream_set_wait(set, 10 * SECOND);
-    }
-    vram_stream_set_destroy(set);
-    return status;
-}
-
-static void every_call_may_fail(void **state) {
-    (void)state;
-    fail_every_call(use_a_set, "memory=64M");
-}
-
-struct storm {
-    struct rig rig;
-    vram_stream_set *set;
-    vr_atomic_bool stop;
-    vr_atomic_u32 number;
-};
-
-static void *use_it_wildly(void *argument) {
-    struct storm *storm = argument;
-    uint32_t mine = vr_fetch_add(&storm->number, 1, VR_RELAXED);
-    vram_status status = VRAM_OK;
-    while (status == VRAM_OK || (mine == 0 && !vr_load(&storm->stop, VR_ACQUIRE))) {
-        vram_queue *queue;
-        vram_point point;
-        status = mine % 2 ? vram_stream_set_barrier(storm->set)
-                          : vram_stream_set_transfer(storm->set, &queue);
-        if (status == VRAM_OK) {
-            status = vram_stream_set_mark(storm->set, &point);
-        }
-        if (status == VRAM_OK) {
-            status = mine < 2 ? vram_stream_set_wait(storm->set, 10 * SECOND)
-                              : vram_point_wait(point, 10 * SECOND);
-        }
-    }
-    assert_int_equal(status, VRAM_ERR_STALE); /* and never anything else */
-    return NULL;
-}
-
-/* Threads are inside every kind of call when the set is destroyed. */
-static void it_may_be_destroyed_under_its_users(void **state) {
-    (void)state;
-    for (int round = 0; round < 6; round++) {
-        struct storm storm = {.rig = rig_make("host", NULL)};
-        pthread_t threads[4];
-        storm.set = set_of(&storm.rig, 2);
-        for (int i = 0; i < 4; i++) {
-            assert_int_equal(pthread_create(&threads[i], NULL, use_it_wildly, &storm), 0);
-        }
-        vr_os_sleep((uint64_t)round * MS);
-        vram_stream_set_destroy(storm.set);
-        vr_store(&storm.stop, true, VR_RELEASE);
-        for (int i = 0; i < 4; i++) {
-            assert_int_equal(pthread_join(threads[i], NULL), 0);
-        }
-        vram_context_destroy(storm.rig.context);
-    }
-}
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(acceptance_21_three_distinct_and_non_blocking),
-        HERE(acceptance_21_round_robin_order),
-        HERE(acceptance_21_an_error_propagates),
-        HERE(acceptance_21_a_lost_device_hangs_nobody),
-        HERE(one_deadline_serves_all_streams),
-        HERE(a_mark_lies_behind_every_stream),
-        HERE(waits_order_streams),
-        HERE(any_number_with_names_and_priorities),
-        HERE(mistakes_are_refused),
-        HERE(a_set_ends_with_its_device),
-        HERE(every_call_may_fail),
-        HERE(it_may_be_destroyed_under_its_users),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

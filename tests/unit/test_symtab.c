@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_symtab.c: names of functions that no module exports, and files that lie about them. */
 #include "base/os/platform.h"
+#include "rig/rig.h"
 
 #include <elf.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---------------------------------------------------------------- this program */
 
@@ -35,8 +31,7 @@ static const char *name_of(uint64_t frame, struct vr_code *code) {
 }
 
 /* Twice: the second time they are remembered. */
-static void static_functions_have_names(void **state) {
-    (void)state;
+TEST(static_functions_have_names) {
     hidden_too();
     for (int round = 0; round < 2; round++) {
         struct vr_code first, second;
@@ -52,9 +47,8 @@ static void static_functions_have_names(void **state) {
 }
 
 /* What the loader knows is asked of the loader, and what nobody knows has no name. */
-static void other_names_are_as_before(void **state) {
+TEST(other_names_are_as_before) {
     struct vr_code code;
-    (void)state;
     assert_string_equal(name_of((uintptr_t)&strtoull + 1, &code), "strtoull");
     assert_false(code.ours);
     assert_string_equal(name_of((uintptr_t)&code, &code), "");
@@ -129,10 +123,9 @@ static bool look(const void *bytes, size_t count, uint64_t place, struct vr_code
     return found;
 }
 
-static void a_file_names_its_functions(void **state) {
+TEST(a_file_names_its_functions) {
     struct module module = module_make();
     struct vr_code_source source;
-    (void)state;
     assert_true(look(&module, sizeof module, PLACE, &source));
     assert_string_equal(source.function, "there");
     assert_int_equal(source.function_offset, 0x10);
@@ -188,10 +181,9 @@ static const char *name_among(const char *path, uint64_t offset) {
     return found ? source.function : "";
 }
 
-static void a_large_table_is_searched(void **state) {
+TEST(a_large_table_is_searched) {
     struct many *many = malloc(sizeof *many);
     char path[64];
-    (void)state;
     assert_non_null(many);
     many_fill(many);
     int fd = memfd_create("many", 0);
@@ -214,12 +206,11 @@ static void a_large_table_is_searched(void **state) {
 }
 
 /* Another file by that name is another file. */
-static void a_file_is_known_by_its_inode(void **state) {
+TEST(a_file_is_known_by_its_inode) {
     struct module module = module_make();
     struct vr_code_source source;
     struct stat is;
     char path[] = "/tmp/vram-symtab-XXXXXX";
-    (void)state;
     int fd = mkstemp(path);
     assert_int_equal(pwrite(fd, &module, sizeof module, 0), sizeof module);
     assert_int_equal(fstat(fd, &is), 0);
@@ -230,10 +221,9 @@ static void a_file_is_known_by_its_inode(void **state) {
 }
 
 /* What has the file's name by now may be no file: nobody waits for one who writes to a pipe. */
-static void a_pipe_is_not_waited_for(void **state) {
+TEST(a_pipe_is_not_waited_for) {
     struct vr_code_source source;
     char path[] = "/tmp/vram-symtab-XXXXXX", pipe[sizeof path + 5];
-    (void)state;
     assert_non_null(mkdtemp(path));
     snprintf(pipe, sizeof pipe, "%s/pipe", path);
     assert_int_equal(mkfifo(pipe, 0600), 0);
@@ -245,11 +235,10 @@ static void a_pipe_is_not_waited_for(void **state) {
 }
 
 /* Whatever the file says: an answer in bounded time, with a name that ends. */
-static void hostile_files_do_no_harm(void **state) {
+TEST(hostile_files_do_no_harm) {
     static const unsigned char values[] = {0, 1, 0x7F, 0x80, 0xFF};
     const struct module good = module_make();
     struct vr_code_source source;
-    (void)state;
     for (size_t bytes = 0; bytes < sizeof good; bytes += 7) {
         if (look(&good, bytes, PLACE, &source)) {
             assert_string_equal(source.function, "there");
@@ -264,14 +253,4 @@ static void hostile_files_do_no_harm(void **state) {
             }
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(static_functions_have_names),  cmocka_unit_test(other_names_are_as_before),
-        cmocka_unit_test(a_file_names_its_functions),   cmocka_unit_test(a_large_table_is_searched),
-        cmocka_unit_test(a_file_is_known_by_its_inode), cmocka_unit_test(a_pipe_is_not_waited_for),
-        cmocka_unit_test(hostile_files_do_no_harm),
-    };
-    return cmocka_run_group_tests_name("symtab", tests, NULL, NULL);
 }

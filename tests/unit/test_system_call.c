@@ -18,7 +18,6 @@
 #include "unit/child.h"
 #include "unit/descriptors.h"
 #include "unit/fault_step.h"
-#include "unit/nothing_left.h"
 #include "unit/system_call.h"
 
 #include <dirent.h>
@@ -33,8 +32,7 @@ static unsigned descriptors;
 
 /* -------------------------------------------------------------- what is left */
 
-static int folder_make(void **state) {
-    (void)state;
+static int folder_make(void) {
     strcpy(folder, "/tmp/vram-system-XXXXXX");
     bool made = mkdtemp(folder);
     snprintf(path, sizeof path, "%s/file", folder);
@@ -53,7 +51,7 @@ static void folder_empty(const char *of) {
     closedir(list);
 }
 
-static int folder_remove(void **state) {
+static int folder_remove(void) {
     char pages[60];
     snprintf(pages, sizeof pages, "%s/vram", folder);
     if (access(pages, F_OK) == 0) {
@@ -62,7 +60,7 @@ static int folder_remove(void **state) {
     }
     folder_empty(folder);
     unsetenv("XDG_RUNTIME_DIR");
-    return rmdir(folder) == 0 ? nothing_left(state) : -1;
+    return rmdir(folder) == 0 ? 0 : -1;
 }
 
 /* After each run; the next one begins anew. */
@@ -109,17 +107,15 @@ static void text_written(void) {
     }
 }
 
-static void files_and_texts(void **state) {
-    (void)state;
+TEST(files_and_texts) {
     each_fails(file_written);
     each_fails(text_written);
 }
 
 /* What nobody may open is replaced all the same, in a folder of one's own. */
-static void names_in_the_way(void **state) {
+TEST(names_in_the_way) {
     char new[100], other[100], text[8];
     size_t bytes;
-    (void)state;
     snprintf(new, sizeof new, "%s.new", path);
     snprintf(other, sizeof other, "%s/other", folder);
     assert_ok(vr_os_text_append(other, "kept", 4));
@@ -209,16 +205,14 @@ static void folder_used(void) {
     }
 }
 
-static void sockets_and_folders(void **state) {
-    (void)state;
+TEST(sockets_and_folders) {
     each_fails(sockets_used);
     each_fails(folder_used);
 }
 
 /* Errors of connect that only another system's state would bring. */
-static void connects_are_refused(void **state) {
+TEST(connects_are_refused) {
     int listener, fd;
-    (void)state;
     assert_ok(vr_os_socket_listen(path, &listener));
     static const struct {
         int error;
@@ -252,12 +246,11 @@ static void connects_are_refused(void **state) {
 }
 
 /* What comes with the bytes and is no descriptor is passed over; a wait for ever is one. */
-static void other_control_messages(void **state) {
+TEST(other_control_messages) {
     int pair[2], yes = 1, got[1];
     char byte;
     size_t some;
     uint32_t count = 1;
-    (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     assert_int_equal(setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes), 0);
     assert_ok(vr_os_socket_send(pair[0], "x", 1, NULL, 0, &some));
@@ -271,9 +264,8 @@ static void other_control_messages(void **state) {
 }
 
 /* A folder of somebody else is not used, unless that user is the one who is meant. */
-static void folders_of_others(void **state) {
+TEST(folders_of_others) {
     struct vr_page_file file;
-    (void)state;
     system_call.owner = vr_os_user() + 1234;
     assert_int_equal(vr_os_folder_check(folder, false, 0), VRAM_ERR_IO);
     assert_ok(vr_os_folder_check(folder, false, vr_os_user() + 1234));
@@ -305,17 +297,15 @@ static void page_used(void) {
     }
 }
 
-static void pages(void **state) {
-    (void)state;
+TEST(pages) {
     each_fails(page_used);
 }
 
 /* Somebody else's file in its place, one that was cut, and folders that cannot hold it. */
-static void pages_replaced(void **state) {
+TEST(pages_replaced) {
     struct vr_page_file file, other;
     char inner[100], longer[200];
     int fd;
-    (void)state;
     assert_ok(vr_page_file_place(&file));
     assert_ok(vr_page_file_create(&file, 4096));
     assert_int_equal(vr_page_file_create(&file, 4096), VRAM_ERR_BUSY);
@@ -351,7 +341,7 @@ static void pages_replaced(void **state) {
 }
 
 /* Files of the sweep: of ended processes, and other names. */
-static void sweeping(void **state) {
+TEST(sweeping) {
     static const char *const names[] = {"1-1-",
                                         "x-1-1.page",
                                         "0-1-1.page",
@@ -363,7 +353,6 @@ static void sweeping(void **state) {
     struct vr_page_file file;
     char name[300];
     pid_t child = fork();
-    (void)state;
     if (child == 0) {
         _exit(0);
     }
@@ -410,12 +399,11 @@ static void program_run(void) {
     }
 }
 
-static void programs(void **state) {
+TEST(programs) {
     static const char *const killed[] = {"sh", "-c", "kill -9 $$", NULL};
     static const char *const slow[] = {"sleep", "60", NULL};
     static char longer[5000];
     int code = 0;
-    (void)state;
     each_fails(program_run);
     assert_ok(vr_os_spawn(killed, vr_deadline_in(20 * SECOND), &code));
     assert_int_equal(code, -1);
@@ -495,10 +483,9 @@ static void code_asked(void) {
     }
 }
 
-static void questions(void **state) {
+TEST(questions) {
     char longer[1000];
     vram_value total = {0}, available = {0};
-    (void)state;
     memset(longer, '/', sizeof longer);
     longer[sizeof longer - 1] = 0;
     vr_os_memory_under(longer, &total, &available);
@@ -516,8 +503,7 @@ static void questions(void **state) {
 }
 
 /* A clock that fails reads 0. */
-static void clocks(void **state) {
-    (void)state;
+TEST(clocks) {
     system_call.clock = true;
     uint64_t cpu = vr_os_thread_cpu(), date = vr_os_date(), now = vr_os_now();
     uint64_t coarse = vr_os_now_coarse();
@@ -527,11 +513,10 @@ static void clocks(void **state) {
 }
 
 /* More mappings than there are rows for are not guarded, and so not made. */
-static void mappings_guarded(void **state) {
+TEST(mappings_guarded) {
     enum { MANY = 300 };
     static void *all[MANY];
     int fd, count = 0;
-    (void)state;
     assert_ok(vr_os_disk_open(path, &fd));
     assert_ok(vr_os_disk_grow(fd, 0, 4096));
     while (count < MANY && vr_os_disk_map(fd, 0, 4096, &all[count]) == VRAM_OK) {
@@ -546,13 +531,12 @@ static void mappings_guarded(void **state) {
 }
 
 /* As many files as can be locked at once. */
-static void files_locked(void **state) {
+TEST(files_locked) {
     enum { MANY = 2000 };
     static int all[MANY];
     char name[100];
     int count = 0;
     vram_status status = VRAM_OK;
-    (void)state;
     while (count < MANY && status == VRAM_OK) {
         snprintf(name, sizeof name, "%s/%d", folder, count);
         status = vr_os_disk_open(name, &all[count]);
@@ -567,24 +551,4 @@ static void files_locked(void **state) {
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_make, folder_remove)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(files_and_texts),
-        TEST(names_in_the_way),
-        TEST(sockets_and_folders),
-        TEST(connects_are_refused),
-        TEST(folders_of_others),
-        TEST(pages),
-        TEST(pages_replaced),
-        TEST(other_control_messages),
-        TEST(sweeping),
-        TEST(programs),
-        TEST(questions),
-        TEST(clocks),
-        TEST(mappings_guarded),
-        TEST(files_locked),
-    };
-    return cmocka_run_group_tests_name("system_call", tests, NULL, NULL);
-}
+EACH_TEST(folder_make, folder_remove)

@@ -37,35 +37,32 @@ static void *allocate_much(void *argument) {
 }
 
 /* A call that one thread has under way for ever: all others go on, in the same pool too. */
-static void a_call_that_blocks_stops_nobody(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=256M");
-    vram_pool *pool = pool_whole(rig.device), *other;
+TEST(a_call_that_blocks_stops_nobody, "sim:memory=256M") {
+    vram_pool *pool = pool_whole(rig->device), *other;
     vram_addr kept, blocks[20];
     pthread_t thread;
-    assert_ok(vram_alloc(pool, 40 * MIB, rig.queue, &kept));
-    assert_ok(vram_free(kept, rig.queue));
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    hook_set(rig.device);
+    assert_ok(vram_alloc(pool, 40 * MIB, rig->queue, &kept));
+    assert_ok(vram_free(kept, rig->queue));
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+    hook_set(rig->device);
     hook.map_meanwhile = do_not_return;
     assert_int_equal(pthread_create(&thread, NULL, allocate_much, pool), 0);
     while (!atomic_load(&is_inside)) {
         vr_os_yield();
     }
-    assert_ok(vram_pool_create(rig.device, NULL, &other));
+    assert_ok(vram_pool_create(rig->device, NULL, &other));
     for (int i = 0; i < 20; i++) {
-        assert_ok(vram_alloc(i % 2 ? pool : other, MIB / 2, rig.queue, &blocks[i]));
-        assert_ok(vram_queue_fill(rig.queue, blocks[i], 1, 4, 4096));
+        assert_ok(vram_alloc(i % 2 ? pool : other, MIB / 2, rig->queue, &blocks[i]));
+        assert_ok(vram_queue_fill(rig->queue, blocks[i], 1, 4, 4096));
     }
     for (int i = 0; i < 20; i++) {
-        assert_ok(vram_free(blocks[i], rig.queue));
+        assert_ok(vram_free(blocks[i], rig->queue));
     }
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
     assert_int_equal(stats_of(pool).live_blocks, 0);
     assert_ok(vram_pool_destroy(other));
     atomic_store(&may_return, true);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    rig_end_clean(&rig);
 }
 
 struct waiter {
@@ -81,10 +78,9 @@ static void *wait_for_point(void *argument) {
 }
 
 /* A device is lost under 64 threads that wait for it: all of them are told, at once. */
-static void all_who_wait_are_told_of_a_loss(void **state) {
+TEST(all_who_wait_are_told_of_a_loss) {
     enum { WAITERS = 64 };
     struct waiter waiters[WAITERS];
-    (void)state;
     struct rig rig = rig_make("sim", "memory=64M,lag=1000");
     vram_point point;
     hook_set(rig.device);
@@ -139,13 +135,12 @@ static int work_of_all_kinds(struct rig *rig, vram_pool *pool, const char *path)
 }
 
 /* A signal every 100 us, with a handler that lets system calls fail with EINTR. */
-static void signals_interrupt_nothing(void **state) {
+TEST(signals_interrupt_nothing) {
     static const char *const backends[] = {"host", "sim"};
     const struct sigaction action = {.sa_handler = on_signal};
     const struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
     struct sigaction before;
     char path[64];
-    (void)state;
     snprintf(path, sizeof path, "/tmp/vram-signals-%ld.vrt", (long)getpid());
     assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
     for (int i = 0; i < 2; i++) {
@@ -187,12 +182,11 @@ static void *take_turns(void *argument) {
 }
 
 /* One processor for all, and one thread that gets it only when nobody else wants it. */
-static void one_processor_is_enough(void **state) {
+TEST(one_processor_is_enough) {
     enum { THREADS = 4 };
     struct turns turns[THREADS];
     pthread_t threads[THREADS];
     cpu_set_t all, one;
-    (void)state;
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
     CPU_ZERO(&one);
     for (int i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++) {
@@ -241,8 +235,7 @@ static int wait_with_deadlines(void *argument) {
 }
 
 /* A process that is stopped for longer than its deadlines: none of them makes a device lost. */
-static void a_stop_is_no_loss(void **state) {
-    (void)state;
+TEST(a_stop_is_no_loss) {
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
@@ -283,11 +276,10 @@ static void folder_remove(const char *path) {
 }
 
 /* With everything open that the library has a descriptor for. */
-static void descriptors_end_at_an_exec(void **state) {
+TEST(descriptors_end_at_an_exec) {
     char path[64], dir[] = "/tmp/vram-exec-XXXXXX";
     int before = passed_on(), fd;
     uint64_t bytes = vr_mem_live_bytes();
-    (void)state;
     assert_non_null(mkdtemp(dir));
     assert_ok(vram_option_set("share_dir", dir));
     struct rig rig = rig_make("host", NULL);
@@ -327,42 +319,26 @@ static void descriptors_end_at_an_exec(void **state) {
 /* -------------------------------------------------------------------- residual data */
 
 /* One owner's bytes went through page-locked memory; the next one's copies show none of them. */
-static void staging_shows_nobody_elses_bytes(void **state) {
+TEST(staging_shows_nobody_elses_bytes, "sim:memory=64M,lag=3") {
     enum { SECRET = 0x5a, UNTOUCHED = 0xee, GUARD = 4096 };
     static const uint64_t sizes[] = {1, 511, 4096, 65537, MIB - 3, 3 * MIB};
     static uint8_t bytes[3 * MIB + GUARD];
     vram_transfer_options options = {.size = sizeof options};
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M,lag=3");
-    vram_pool *pool = pool_whole(rig.device);
+    vram_pool *pool = pool_whole(rig->device);
     vram_addr first, second;
     vram_async async;
-    assert_ok(vram_alloc(pool, sizeof bytes, rig.queue, &first));
-    assert_ok(vram_alloc(pool, sizeof bytes, rig.queue, &second));
-    assert_ok(vram_queue_fill(rig.queue, second, 0x11, 1, sizeof bytes));
+    assert_ok(vram_alloc(pool, sizeof bytes, rig->queue, &first));
+    assert_ok(vram_alloc(pool, sizeof bytes, rig->queue, &second));
+    assert_ok(vram_queue_fill(rig->queue, second, 0x11, 1, sizeof bytes));
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         memset(bytes, SECRET, sizeof bytes);
-        assert_ok(vram_transfer_upload(rig.queue, first, bytes, sizeof bytes, &options, &async));
+        assert_ok(vram_transfer_upload(rig->queue, first, bytes, sizeof bytes, &options, &async));
         assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
         memset(bytes, UNTOUCHED, sizeof bytes);
-        assert_ok(vram_transfer_download(rig.queue, bytes, second, sizes[i], &options, &async));
+        assert_ok(vram_transfer_download(rig->queue, bytes, second, sizes[i], &options, &async));
         assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
         for (uint64_t at = 0; at < sizeof bytes; at++) {
             assert_int_equal(bytes[at], at < sizes[i] ? 0x11 : UNTOUCHED);
         }
     }
-    rig_end_clean(&rig);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(a_call_that_blocks_stops_nobody),
-        HERE(all_who_wait_are_told_of_a_loss),
-        HERE(signals_interrupt_nothing),
-        HERE(one_processor_is_enough),
-        HERE(a_stop_is_no_loss),
-        HERE(descriptors_end_at_an_exec),
-        HERE(staging_shows_nobody_elses_bytes),
-    };
-    return cmocka_run_group_tests_name("system_faults", tests, NULL, NULL);
 }

@@ -4,7 +4,6 @@
  * environment.
  */
 #include "byte_units.h"
-#include "core/limit/tag.h"
 #include "unit/device_world.h"
 #include "unit/race_rounds.h"
 #include "unit/stats_of.h"
@@ -32,19 +31,18 @@ static void expect_told(const char *part) {
     }
 }
 
-static int clean_environment(void **state) {
+static int clean_environment(void) {
     unsetenv("VRAM_QUOTAS");
     vr_option_reset();
-    return nothing_left(state);
+    return nothing_left();
 }
 
 /* --------------------------------------------------------------------------- use */
 
 /* A block counts for its tag and for those above it, over all pools of the device, until it is
    freed: by this thread from its cache, on another queue, or with its pool. */
-static void use_is_counted_at_every_level(void **state) {
+TEST(use_is_counted_at_every_level) {
     static const uint32_t flags[] = {0, VRAM_POOL_SEGMENTS, VRAM_POOL_DETERMINISTIC};
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         vram_pool_options options = {.size = sizeof options, .flags = flags[i]};
         vram_pool *pool, *other;
@@ -93,8 +91,7 @@ static void use_is_counted_at_every_level(void **state) {
 
 /* A hit with a tag counts for the tag that its name says now, tracked or not, and a quota that
    comes later stands in its way. */
-static void hits_count_for_their_tags(void **state) {
-    (void)state;
+TEST(hits_count_for_their_tags) {
     for (int tracked = 0; tracked < 2; tracked++) {
         vram_limits limits = {.size = sizeof limits,
                               .tracking = tracked ? VRAM_SWITCH_ON : VRAM_SWITCH_OFF};
@@ -134,157 +131,105 @@ static void hits_count_for_their_tags(void **state) {
     }
 }
 
-/* The most first; equals by name. */
-static void tags_are_listed_by_bytes(void **state) {
-    static const struct {
-        const char *name;
-        uint64_t bytes;
-    } rows[] = {{"c", 512}, {"a/x", 4096}, {"b", 4096}, {"a/y", 1024}, {"d", 512}};
-    static const char *const order[] = {"a", "a/x", "b", "a/y", "c", "d"};
-    vram_pool *pool;
-    vram_addr addr;
-    vram_tag_info info = {.size = sizeof info};
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_int_equal(vram_tag_count(rig.device), 0);
-    assert_int_equal(vram_tag_info_at(rig.device, 0, &info), VRAM_ERR_INVALID);
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    for (size_t i = 0; i < 5; i++) {
-        assert_ok(take(pool, rows[i].bytes, rows[i].name, rig.queue, &addr));
-    }
-    for (uint32_t i = 0; i < 6; i++) {
-        assert_ok(vram_tag_info_at(rig.device, i, &info));
-        assert_string_equal(info.name, order[i]);
-    }
-    assert_int_equal(vram_tag_info_at(rig.device, 6, &info), VRAM_ERR_INVALID);
-    /* The same for reports, which have no host memory to ask for. */
-    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig.device);
-    for (uint32_t room = 0; room <= 8; room++) {
-        vram_tag_info infos[9] = {{0}};
-        assert_int_equal(vr_tags_top(device, infos, room), room < 6 ? room : 6);
-        for (uint32_t i = 0; i < (room < 6 ? room : 6); i++) {
-            assert_string_equal(infos[i].name, order[i]);
-        }
-        assert_null(infos[room].name);
-    }
-    vr_leave(device);
-    rig_end_clean(&rig);
-}
-
 /* Names at different addresses, and different names at one address. */
-static void many_names(void **state) {
+TEST(many_names, "sim:memory=1G") {
     enum { COUNT = 3000 };
     static vram_addr addrs[COUNT];
     char name[32];
     vram_pool *pool;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
     for (int i = 0; i < COUNT; i++) {
         snprintf(name, sizeof name, "all/%d/x", i);
-        assert_ok(take(pool, 512, name, rig.queue, &addrs[i]));
+        assert_ok(take(pool, 512, name, rig->queue, &addrs[i]));
     }
-    assert_int_equal(vram_tag_count(rig.device), 1 + 2 * COUNT);
-    assert_int_equal(tag_of(rig.device, "all").used_bytes, COUNT * 512);
+    assert_int_equal(vram_tag_count(rig->device), 1 + 2 * COUNT);
+    assert_int_equal(tag_of(rig->device, "all").used_bytes, COUNT * 512);
     for (int i = 0; i < COUNT; i++) {
         snprintf(name, sizeof name, "all/%d", i);
-        assert_int_equal(tag_of(rig.device, name).used_bytes, 512);
-        assert_ok(vram_free(addrs[i], rig.queue));
+        assert_int_equal(tag_of(rig->device, name).used_bytes, 512);
+        assert_ok(vram_free(addrs[i], rig->queue));
     }
-    assert_int_equal(tag_of(rig.device, "all").used_bytes, 0);
-    assert_int_equal(tag_of(rig.device, "all").peak_bytes, COUNT * 512);
-    rig_end_clean(&rig);
+    assert_int_equal(tag_of(rig->device, "all").used_bytes, 0);
+    assert_int_equal(tag_of(rig->device, "all").peak_bytes, COUNT * 512);
 }
 
 /* ------------------------------------------------------------------------ quotas */
 
-static void hard_quotas_refuse_and_name_the_tag(void **state) {
+TEST(hard_quotas_refuse_and_name_the_tag, "sim:memory=1G") {
     vram_pool *pool, *other;
     vram_addr addr, first, canary = 77;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    assert_ok(vram_pool_create(rig.device, NULL, &other));
-    assert_ok(vram_tag_quota_set(rig.device, "tenant", 0, 10 * MIB));
-    assert_ok(vram_tag_quota_set(rig.device, "tenant/model", 0, 4 * MIB));
-    assert_ok(take(pool, 4 * MIB, "tenant/model/a", rig.queue, &first));
-    assert_int_equal(take(other, 1, "tenant/model/b", rig.queue, &canary), VRAM_ERR_LIMIT);
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
+    assert_ok(vram_pool_create(rig->device, NULL, &other));
+    assert_ok(vram_tag_quota_set(rig->device, "tenant", 0, 10 * MIB));
+    assert_ok(vram_tag_quota_set(rig->device, "tenant/model", 0, 4 * MIB));
+    assert_ok(take(pool, 4 * MIB, "tenant/model/a", rig->queue, &first));
+    assert_int_equal(take(other, 1, "tenant/model/b", rig->queue, &canary), VRAM_ERR_LIMIT);
     expect_told("\"tenant/model/b\"");
     expect_told("quota of tag \"tenant/model\" is 4.00 MiB");
     assert_int_equal(canary, 77);
-    assert_ok(take(other, 6 * MIB, "tenant/other", rig.queue, &addr));
-    assert_int_equal(take(pool, 1, "tenant", rig.queue, &canary), VRAM_ERR_LIMIT);
+    assert_ok(take(other, 6 * MIB, "tenant/other", rig->queue, &addr));
+    assert_int_equal(take(pool, 1, "tenant", rig->queue, &canary), VRAM_ERR_LIMIT);
     expect_told("quota of tag \"tenant\" is 10.00 MiB");
-    assert_ok(vram_alloc(pool, 100 * MIB, rig.queue, &addr)); /* the rest is nobody's quota */
-    assert_ok(take(pool, 100 * MIB, "guest", rig.queue, &addr));
+    assert_ok(vram_alloc(pool, 100 * MIB, rig->queue, &addr)); /* the rest is nobody's quota */
+    assert_ok(take(pool, 100 * MIB, "guest", rig->queue, &addr));
     /* A refusal leaves no trace but in the counters. */
-    assert_int_equal(tag_of(rig.device, "tenant").used_bytes, 10 * MIB);
-    assert_int_equal(tag_of(rig.device, "tenant").peak_bytes, 10 * MIB);
-    assert_int_equal(tag_of(rig.device, "tenant").refusals, 1);
-    assert_int_equal(tag_of(rig.device, "tenant/model").refusals, 1);
-    assert_int_equal(tag_of(rig.device, "tenant/model/b").allocs, 0);
-    assert_int_equal(tag_of(rig.device, "tenant/model/b").peak_bytes, 0);
+    assert_int_equal(tag_of(rig->device, "tenant").used_bytes, 10 * MIB);
+    assert_int_equal(tag_of(rig->device, "tenant").peak_bytes, 10 * MIB);
+    assert_int_equal(tag_of(rig->device, "tenant").refusals, 1);
+    assert_int_equal(tag_of(rig->device, "tenant/model").refusals, 1);
+    assert_int_equal(tag_of(rig->device, "tenant/model/b").allocs, 0);
+    assert_int_equal(tag_of(rig->device, "tenant/model/b").peak_bytes, 0);
     assert_int_equal(stats_of(pool).quota_refusals + stats_of(other).quota_refusals, 2);
     assert_int_equal(stats_of(pool).limit_refusals, 1);
     assert_int_equal(stats_of(pool).refusals, 1);
-    assert_ok(vram_free(first, rig.queue));
-    assert_ok(take(pool, 4 * MIB, "tenant/model/b", rig.queue, &addr));
-    assert_ok(vram_tag_quota_set(rig.device, "tenant", 0, 0)); /* none any more */
-    assert_ok(take(pool, 100 * MIB, "tenant", rig.queue, &addr));
-    rig_end_clean(&rig);
+    assert_ok(vram_free(first, rig->queue));
+    assert_ok(take(pool, 4 * MIB, "tenant/model/b", rig->queue, &addr));
+    assert_ok(vram_tag_quota_set(rig->device, "tenant", 0, 0)); /* none any more */
+    assert_ok(take(pool, 100 * MIB, "tenant", rig->queue, &addr));
 }
 
 /* Children may be promised more than their parent has: whichever quota is reached first counts. */
-static void children_may_exceed_their_parent(void **state) {
+TEST(children_may_exceed_their_parent, "sim:memory=1G") {
     vram_pool *pool;
     vram_addr addr;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    assert_ok(vram_tag_quota_set(rig.device, "p/a", 0, 20 * MIB)); /* alone more than the parent */
-    assert_ok(vram_tag_quota_set(rig.device, "p/b", 0, 8 * MIB));
-    assert_ok(vram_tag_quota_set(rig.device, "p", 0, 10 * MIB));
-    assert_ok(take(pool, 8 * MIB, "p/b", rig.queue, &addr));
-    assert_int_equal(take(pool, 3 * MIB, "p/a", rig.queue, &addr), VRAM_ERR_LIMIT);
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
+    assert_ok(vram_tag_quota_set(rig->device, "p/a", 0, 20 * MIB)); /* alone more than the parent */
+    assert_ok(vram_tag_quota_set(rig->device, "p/b", 0, 8 * MIB));
+    assert_ok(vram_tag_quota_set(rig->device, "p", 0, 10 * MIB));
+    assert_ok(take(pool, 8 * MIB, "p/b", rig->queue, &addr));
+    assert_int_equal(take(pool, 3 * MIB, "p/a", rig->queue, &addr), VRAM_ERR_LIMIT);
     expect_told("quota of tag \"p\"");
-    assert_int_equal(tag_of(rig.device, "p/a").used_bytes, 0);
-    assert_ok(take(pool, 2 * MIB, "p/a", rig.queue, &addr));
-    assert_int_equal(take(pool, 1, "p/b", rig.queue, &addr), VRAM_ERR_LIMIT);
+    assert_int_equal(tag_of(rig->device, "p/a").used_bytes, 0);
+    assert_ok(take(pool, 2 * MIB, "p/a", rig->queue, &addr));
+    assert_int_equal(take(pool, 1, "p/b", rig->queue, &addr), VRAM_ERR_LIMIT);
     expect_told("quota of tag \"p/b\"");
-    rig_end_clean(&rig);
 }
 
 /* Below what is live: what is live stays, and nothing more comes. */
-static void quotas_may_be_lowered(void **state) {
+TEST(quotas_may_be_lowered, "sim:memory=1G") {
     vram_pool *pool;
     vram_addr first, addr;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    assert_ok(take(pool, 8 * MIB, "t/m", rig.queue, &first));
-    assert_int_equal(vram_tag_quota_set(rig.device, "t", 0, 4 * MIB), VRAM_ERR_LIMIT);
-    assert_int_equal(tag_of(rig.device, "t").hard_bytes, 4 * MIB);
-    assert_int_equal(take(pool, 1, "t", rig.queue, &addr), VRAM_ERR_LIMIT);
-    assert_ok(vram_free(first, rig.queue));
-    assert_ok(take(pool, 4 * MIB, "t/m", rig.queue, &addr));
-    rig_end_clean(&rig);
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
+    assert_ok(take(pool, 8 * MIB, "t/m", rig->queue, &first));
+    assert_int_equal(vram_tag_quota_set(rig->device, "t", 0, 4 * MIB), VRAM_ERR_LIMIT);
+    assert_int_equal(tag_of(rig->device, "t").hard_bytes, 4 * MIB);
+    assert_int_equal(take(pool, 1, "t", rig->queue, &addr), VRAM_ERR_LIMIT);
+    assert_ok(vram_free(first, rig->queue));
+    assert_ok(take(pool, 4 * MIB, "t/m", rig->queue, &addr));
 }
 
 /* An allocation that fails for another reason gives its charge back. */
-static void failures_are_not_charged(void **state) {
+TEST(failures_are_not_charged, "sim:memory=64M") {
     vram_pool *pool;
     vram_addr addr;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    assert_int_equal(take(pool, 65 * MIB, "t", rig.queue, &addr), VRAM_ERR_DEVICE_MEMORY);
-    fault(&rig, VRAM_SIM_CREATE, 1, true, 999);
-    assert_int_not_equal(take(pool, MIB, "t", rig.queue, &addr), VRAM_OK);
-    assert_ok(vram_sim_fault_set(rig.context, NULL));
-    vram_tag_info info = tag_of(rig.device, "t");
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
+    assert_int_equal(take(pool, 65 * MIB, "t", rig->queue, &addr), VRAM_ERR_DEVICE_MEMORY);
+    fault(rig, VRAM_SIM_CREATE, 1, true, 999);
+    assert_int_not_equal(take(pool, MIB, "t", rig->queue, &addr), VRAM_OK);
+    assert_ok(vram_sim_fault_set(rig->context, NULL));
+    vram_tag_info info = tag_of(rig->device, "t");
     assert_int_equal(info.used_bytes + info.requested_bytes + info.live_blocks + info.allocs, 0);
     assert_int_equal(info.peak_bytes, 0);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------------------- soft quotas */
@@ -315,45 +260,41 @@ static void on_crossing(void *user, const vram_tag_event *event) {
     assert_ok(vram_free(addr, told->queue));
 }
 
-static void soft_quotas_call_back(void **state) {
+TEST(soft_quotas_call_back, "sim:memory=1G") {
     vram_pool *pool;
     vram_addr addr, more;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    struct told told = {.pool = pool, .queue = rig.queue};
-    assert_ok(vram_tag_handler_set(rig.device, on_crossing, &told));
-    assert_ok(vram_tag_quota_set(rig.device, "t", 6 * MIB, 0));
-    assert_ok(vram_tag_quota_set(rig.device, "t/m", 4 * MIB, 64 * MIB));
-    assert_ok(take(pool, 4 * MIB, "t/m", rig.queue, &addr)); /* at it is not above it */
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
+    struct told told = {.pool = pool, .queue = rig->queue};
+    assert_ok(vram_tag_handler_set(rig->device, on_crossing, &told));
+    assert_ok(vram_tag_quota_set(rig->device, "t", 6 * MIB, 0));
+    assert_ok(vram_tag_quota_set(rig->device, "t/m", 4 * MIB, 64 * MIB));
+    assert_ok(take(pool, 4 * MIB, "t/m", rig->queue, &addr)); /* at it is not above it */
     assert_int_equal(told.calls, 0);
-    assert_ok(take(pool, 512, "t/m", rig.queue, &more));
+    assert_ok(take(pool, 512, "t/m", rig->queue, &more));
     assert_int_equal(told.calls, 1);
     assert_string_equal(told.tags[0], "t/m");
     assert_int_equal(told.used[0], 4 * MIB + 512);
-    assert_ok(take(pool, 512, "t/m", rig.queue, &more)); /* above it already */
+    assert_ok(take(pool, 512, "t/m", rig->queue, &more)); /* above it already */
     assert_int_equal(told.calls, 1);
-    assert_ok(vram_free(addr, rig.queue));
+    assert_ok(vram_free(addr, rig->queue));
     told.made = 0;
-    assert_ok(take(pool, 8 * MIB, "t/m", rig.queue, &addr)); /* both levels at once */
+    assert_ok(take(pool, 8 * MIB, "t/m", rig->queue, &addr)); /* both levels at once */
     assert_int_equal(told.calls, 3);
     assert_string_equal(told.tags[1], "t/m");
     assert_string_equal(told.tags[2], "t");
-    assert_true(tag_of(rig.device, "t/m").crossings >= 2);
+    assert_true(tag_of(rig->device, "t/m").crossings >= 2);
     assert_true(stats_of(pool).quota_crossings >= 3);
-    assert_ok(vram_tag_handler_set(rig.device, NULL, NULL));
-    assert_ok(vram_free(addr, rig.queue));
-    assert_ok(take(pool, 8 * MIB, "t/m", rig.queue, &addr)); /* counted, and nobody told */
+    assert_ok(vram_tag_handler_set(rig->device, NULL, NULL));
+    assert_ok(vram_free(addr, rig->queue));
+    assert_ok(take(pool, 8 * MIB, "t/m", rig->queue, &addr)); /* counted, and nobody told */
     assert_int_equal(told.calls, 3);
-    rig_end_clean(&rig);
 }
 
 /* -------------------------------------------------------------------- environment */
 
-static void quotas_from_the_environment_are_ceilings(void **state) {
+TEST(quotas_from_the_environment_are_ceilings) {
     vram_pool *pool;
     vram_addr addr;
-    (void)state;
     setenv("VRAM_QUOTAS", "tenant=4M:6M,tenant/model=2M,free=1G", 1);
     vr_option_reset();
     struct rig rig = rig_make("sim", "memory=1G");
@@ -374,7 +315,7 @@ static void quotas_from_the_environment_are_ceilings(void **state) {
 
 /* Whatever the program sets the option to, also before there is a context: the environment's hold,
    and what it says besides holds too. */
-static void the_option_lifts_no_quota_of_the_environment(void **state) {
+TEST(the_option_lifts_no_quota_of_the_environment) {
     static const struct {
         const char *set;
         uint64_t soft, hard, other;
@@ -385,7 +326,6 @@ static void the_option_lifts_no_quota_of_the_environment(void **state) {
                 {"tenant=1M:100M", 1, 6, 0},
                 {"tenant=2M,other=3M", 4, 2, 3},
                 {"other=3M", 4, 6, 3}};
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         vram_addr addr;
         vram_pool *pool;
@@ -405,11 +345,10 @@ static void the_option_lifts_no_quota_of_the_environment(void **state) {
 }
 
 /* A quota that cannot be read must not pass for none. */
-static void unreadable_quotas_are_refused(void **state) {
+TEST(unreadable_quotas_are_refused) {
     static const char *const texts[] = {
         "tenant",  "tenant=",    "=4G",    "a=4G:",      "a=:4G", "a=4G:2G",
         "a//b=4G", "a=4G,,b=2G", "a=four", "a=4G:5G:6G", "/a=4G", "a=-1"};
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         vram_context *context = NULL;
         setenv("VRAM_QUOTAS", texts[i], 1);
@@ -421,72 +360,6 @@ static void unreadable_quotas_are_refused(void **state) {
         assert_non_null(strstr(vram_error_get()->text, "VRAM_QUOTAS"));
         assert_int_equal(vram_option_set("quotas", texts[i]), VRAM_ERR_INVALID);
     }
-}
-
-/* ---------------------------------------------------------------------- bad input */
-
-static void bad_tags_are_refused(void **state) {
-    char longest[257], deep[40];
-    const char *const names[] = {"", "/", "a/", "/a", "a//b", "a\nb", "\x7F", longest, deep};
-    vram_tag_info info = {.size = sizeof info}, small = {.size = 8};
-    vram_pool *pool;
-    vram_addr addr = 77;
-    (void)state;
-    memset(longest, 'x', 256);
-    longest[256] = 0;
-    for (int i = 0; i < 17; i++) {
-        memcpy(deep + 2 * i, "d/", 3);
-    }
-    deep[33] = 0; /* 17 parts */
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (*names[i]) { /* where it is said who asks, an empty tag is none */
-            assert_int_equal(take(pool, 512, names[i], rig.queue, &addr), VRAM_ERR_INVALID);
-        }
-        assert_int_equal(vram_tag_quota_set(rig.device, names[i], 0, MIB), VRAM_ERR_INVALID);
-        assert_int_equal(vram_tag_info_get(rig.device, names[i], &info), VRAM_ERR_INVALID);
-    }
-    assert_int_equal(addr, 77);
-    assert_int_equal(vram_tag_count(rig.device), 0);
-    assert_ok(take(pool, 512, "", rig.queue, &addr));
-    assert_int_equal(vram_tag_count(rig.device), 0);
-    longest[255] = 0; /* the longest and the deepest that will do */
-    deep[31] = 0;
-    assert_ok(take(pool, 512, longest, rig.queue, &addr));
-    assert_ok(take(pool, 512, deep, rig.queue, &addr));
-    assert_int_equal(vram_tag_count(rig.device), 17);
-    assert_int_equal(vram_tag_quota_set(rig.device, "a", 2, 1), VRAM_ERR_INVALID);
-    assert_int_equal(vram_tag_quota_set(rig.device, NULL, 0, 1), VRAM_ERR_INVALID);
-    assert_int_equal(vram_tag_info_get(rig.device, NULL, &info), VRAM_ERR_INVALID);
-    assert_int_equal(vram_tag_info_get(rig.device, "nobody", &info), VRAM_ERR_INVALID);
-    assert_int_equal(vram_tag_info_get(rig.device, longest, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_tag_info_get(rig.device, longest, &small), VRAM_ERR_INVALID);
-    assert_int_equal(vram_tag_info_at(rig.device, 0, NULL), VRAM_ERR_INVALID);
-    rig_end_clean(&rig);
-}
-
-static void without_host_memory_nothing_is_charged(void **state) {
-    vram_pool *pool;
-    vram_addr addr;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    assert_ok(vram_alloc(pool, 512, rig.queue, &addr));
-    for (uint64_t nth = 1;; nth++) {
-        vr_mem_fail_at(nth, false);
-        vram_status status = take(pool, 512, "a/b/c", rig.queue, &addr);
-        uint64_t failed = vr_mem_failed();
-        vr_mem_fail_at(0, false);
-        if (!failed) {
-            assert_ok(status);
-            break;
-        }
-        assert_int_equal(status, VRAM_ERR_HOST_MEMORY);
-    }
-    assert_int_equal(tag_of(rig.device, "a").used_bytes, 512);
-    assert_int_equal(tag_of(rig.device, "a/b/c").allocs, 1);
-    rig_end_clean(&rig);
 }
 
 /* -------------------------------------------------------------------------- races */
@@ -525,55 +398,31 @@ static void *work(void *argument) {
 }
 
 /* A quota holds at every moment, and what threads take and give back adds up. */
-static void threads_keep_a_quota_together(void **state) {
+TEST(threads_keep_a_quota_together, "sim:memory=1G") {
     enum { CREW = 4 };
     struct worker crew[CREW];
     vram_pool *pool;
     void *wrong;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    assert_ok(vram_tag_quota_set(rig.device, "t", 0, QUOTA));
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
+    assert_ok(vram_tag_quota_set(rig->device, "t", 0, QUOTA));
     for (int i = 0; i < CREW; i++) {
         crew[i] = (struct worker){
-            .device = rig.device, .pool = pool, .queue = rig.queue, .seed = (unsigned)i + 1};
+            .device = rig->device, .pool = pool, .queue = rig->queue, .seed = (unsigned)i + 1};
         assert_int_equal(pthread_create(&crew[i].thread, NULL, work, &crew[i]), 0);
     }
     for (int i = 0; i < CREW; i++) {
         pthread_join(crew[i].thread, &wrong);
         assert_null(wrong);
     }
-    assert_int_equal(tag_of(rig.device, "t").used_bytes, 0);
-    assert_true(tag_of(rig.device, "t").peak_bytes <= QUOTA);
-    assert_true(tag_of(rig.device, "t").refusals > 0);
-    for (uint32_t i = 0; i < vram_tag_count(rig.device); i++) {
+    assert_int_equal(tag_of(rig->device, "t").used_bytes, 0);
+    assert_true(tag_of(rig->device, "t").peak_bytes <= QUOTA);
+    assert_true(tag_of(rig->device, "t").refusals > 0);
+    for (uint32_t i = 0; i < vram_tag_count(rig->device); i++) {
         vram_tag_info info = {.size = sizeof info};
-        assert_ok(vram_tag_info_at(rig.device, i, &info));
+        assert_ok(vram_tag_info_at(rig->device, i, &info));
         assert_int_equal(info.used_bytes + info.own_bytes + info.requested_bytes, 0);
         assert_int_equal(info.live_blocks, 0);
     }
-    rig_end_clean(&rig);
 }
 
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, clean_environment)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(use_is_counted_at_every_level),
-        HERE(hits_count_for_their_tags),
-        HERE(tags_are_listed_by_bytes),
-        HERE(many_names),
-        HERE(hard_quotas_refuse_and_name_the_tag),
-        HERE(children_may_exceed_their_parent),
-        HERE(quotas_may_be_lowered),
-        HERE(failures_are_not_charged),
-        HERE(soft_quotas_call_back),
-        HERE(quotas_from_the_environment_are_ceilings),
-        HERE(the_option_lifts_no_quota_of_the_environment),
-        HERE(unreadable_quotas_are_refused),
-        HERE(bad_tags_are_refused),
-        HERE(without_host_memory_nothing_is_charged),
-        HERE(threads_keep_a_quota_together),
-    };
-    return cmocka_run_group_tests_name("tags", tests, NULL, NULL);
-}
+EACH_TEST(start, clean_environment)

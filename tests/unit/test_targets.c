@@ -49,37 +49,33 @@ static vram_pool *production_pool(struct rig *rig) {
 }
 
 /* The mean over blocks of typical sizes, the first ones included, is far below 100 us. */
-static void allocation_takes_less_than_100_us(void **state) {
+TEST(allocation_takes_less_than_100_us, "sim:" SIM) {
     enum { SLOTS = 64, COUNT = 4000 };
     static vram_addr held[SLOTS];
     uint64_t seed = 7;
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = production_pool(&rig);
-    struct taken start = taken_from(&rig);
+    vram_pool *pool = production_pool(rig);
+    struct taken start = taken_from(rig);
     for (int i = 0; i < COUNT; i++) {
         seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
         uint64_t slot = seed >> 58, size = (seed >> 20) % (MIB << (seed >> 55) % 5);
-        assert_ok(vram_free(held[slot], rig.queue));
-        assert_ok(vram_alloc(pool, size, rig.queue, &held[slot]));
+        assert_ok(vram_free(held[slot], rig->queue));
+        assert_ok(vram_alloc(pool, size, rig->queue, &held[slot]));
     }
-    assert_in_range(taken_since(&rig, start) / COUNT, 0, 100000);
-    start = taken_from(&rig);
+    assert_in_range(taken_since(rig, start) / COUNT, 0, 100000);
+    start = taken_from(rig);
     for (int i = 0; i < COUNT; i++) { /* a size that comes again asks no driver at all */
-        assert_ok(vram_free(held[i % 8], rig.queue));
-        assert_ok(vram_alloc(pool, 64 * KIB, rig.queue, &held[i % 8]));
+        assert_ok(vram_free(held[i % 8], rig->queue));
+        assert_ok(vram_alloc(pool, 64 * KIB, rig->queue, &held[i % 8]));
     }
-    assert_in_range(taken_since(&rig, start) / COUNT, 0, 100000);
+    assert_in_range(taken_since(rig, start) / COUNT, 0, 100000);
     for (int i = 0; i < SLOTS; i++) {
-        assert_ok(vram_free(held[i], rig.queue));
+        assert_ok(vram_free(held[i], rig->queue));
     }
-    rig_end_clean(&rig);
 }
 
 /* A buffer that gets other memory, with a copy of its contents, and one that grows where it is. */
-static void a_resize_takes_less_than_1_ms(void **state) {
+TEST(a_resize_takes_less_than_1_ms) {
     static const char *const sims[] = {SIM, SIM ",vmm=off"};
-    (void)state;
     for (size_t i = 0; i < sizeof sims / sizeof sims[0]; i++) {
         struct rig rig = rig_make("sim", sims[i]);
         vram_pool *pool = production_pool(&rig);
@@ -126,57 +122,40 @@ static uint64_t pair_ns(struct rig *rig, vram_pool *pool) {
 
 /* Records for leak reports, in a program that allocates 2,000 times a second; in debug builds,
    which check each step, 500 times. */
-static void leak_detection_takes_less_than_a_thousandth(void **state) {
+TEST(leak_detection_takes_less_than_a_thousandth, "sim:memory=1G") {
 #ifdef NDEBUG
     const uint64_t per_second = 2000;
 #else
     const uint64_t per_second = 500;
 #endif
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
     vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_ON};
-    vram_pool *plain = production_pool(&rig), *tracked = production_pool(&rig);
+    vram_pool *plain = production_pool(rig), *tracked = production_pool(rig);
     assert_ok(vram_pool_destroy(tracked));
     vram_pool_options options = {.size = sizeof options, .limits = &limits};
-    assert_ok(vram_pool_create(rig.device, &options, &tracked));
-    uint64_t off = pair_ns(&rig, plain), on = pair_ns(&rig, tracked);
+    assert_ok(vram_pool_create(rig->device, &options, &tracked));
+    uint64_t off = pair_ns(rig, plain), on = pair_ns(rig, tracked);
     uint64_t more = on > off ? on - off : 0;
     assert_in_range(more * per_second / SLOWED, 0, 1000000); /* ns of a second: 0.1 % */
-    rig_end_clean(&rig);
 }
 
 /* Without tracking and safety modes there are no records, no work on any queue, no call of the
    driver and no memory of the host, however often the program allocates. */
-static void production_pays_for_nothing(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = production_pool(&rig);
-    vram_live_query query = {.size = sizeof query, .context = rig.context};
+TEST(production_pays_for_nothing, "sim:" SIM) {
+    vram_pool *pool = production_pool(rig);
+    vram_live_query query = {.size = sizeof query, .context = rig->context};
     vram_live_stats live = {.size = sizeof live};
     vram_addr addr;
-    assert_ok(vram_alloc(pool, 1024, rig.queue, &addr));
-    assert_ok(vram_free(addr, rig.queue));
-    uint64_t calls = sim_state(&rig).calls, bytes = vram_host_bytes();
+    assert_ok(vram_alloc(pool, 1024, rig->queue, &addr));
+    assert_ok(vram_free(addr, rig->queue));
+    uint64_t calls = sim_state(rig).calls, bytes = vram_host_bytes();
     for (int i = 0; i < 10000; i++) {
-        assert_ok(vram_alloc(pool, 1024, rig.queue, &addr));
+        assert_ok(vram_alloc(pool, 1024, rig->queue, &addr));
         if (i == 5000) {
             assert_ok(vram_live_stats_get(&query, &live));
         }
-        assert_ok(vram_free(addr, rig.queue));
+        assert_ok(vram_free(addr, rig->queue));
     }
-    assert_int_equal(sim_state(&rig).calls, calls);
+    assert_int_equal(sim_state(rig).calls, calls);
     assert_int_equal(vram_host_bytes(), bytes);
     assert_int_equal(live.pools + live.record_bytes + live.metadata_bytes, 0);
-    rig_end_clean(&rig);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-        TEST(allocation_takes_less_than_100_us),
-        TEST(a_resize_takes_less_than_1_ms),
-        TEST(leak_detection_takes_less_than_a_thousandth),
-        TEST(production_pays_for_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,11 @@
 /*
  * test_terminal.c: what may be printed, and what a terminal is taken for.
  */
+#include "rig/rig.h"
 #include "terminal.h"
 
 #include <locale.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "unit/printed.h"
 
@@ -23,8 +18,7 @@ static void sanitize_as(const char *text, const char *wanted) {
 }
 
 /* Characters at the edges of what UTF-8 allows; each has another behind it. */
-static void characters_of_utf8(void **state) {
-    (void)state;
+TEST(characters_of_utf8) {
     static const struct {
         const char *text, *wanted;
     } rows[] = {
@@ -70,8 +64,7 @@ static void characters_of_utf8(void **state) {
 }
 
 /* Elsewhere than in UTF-8 a character is one question mark, however many bytes it has. */
-static void characters_of_ascii(void **state) {
-    (void)state;
+TEST(characters_of_ascii) {
     setlocale(LC_CTYPE, "C");
     sanitize_as("a\xe2\x82\xac"
                 "b",
@@ -81,8 +74,7 @@ static void characters_of_ascii(void **state) {
                 "a?b");
 }
 
-static void pieces_that_do_not_fit(void **state) {
-    (void)state;
+TEST(pieces_that_do_not_fit) {
     char text[8] = "abc";
     text_add(text, sizeof text, "defgh");
     assert_string_equal(text, "abc");
@@ -98,8 +90,7 @@ static struct terminal detected(const char *color) {
     return terminal;
 }
 
-static void wishes_of_the_user(void **state) {
-    (void)state;
+TEST(wishes_of_the_user) {
     static const struct {
         const char *word, *no, *force;
         bool color;
@@ -121,8 +112,7 @@ static void wishes_of_the_user(void **state) {
     }
 }
 
-static void widths(void **state) {
-    (void)state;
+TEST(widths) {
     static const struct {
         const char *columns;
         uint32_t width;
@@ -136,8 +126,7 @@ static void widths(void **state) {
     assert_int_equal(detected(NULL).width, 80);
 }
 
-static void lines_and_bars(void **state) {
-    (void)state;
+TEST(lines_and_bars) {
     const struct terminal narrow = {.width = 10}, colored = {.width = 80, .color = true};
     printed_begin();
     terminal_wrap(&narrow, STYLE_PLAIN, 20, "one two"); /* no room: a word each */
@@ -160,16 +149,4 @@ static void lines_and_bars(void **state) {
     terminal_print(&colored, STYLE_BOLD, "%s", "");
     printed_end();
     assert_string_equal(printed, "\033[33m###\033[0m\033[2m.\033[0m");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(characters_of_utf8),
-        cmocka_unit_test(characters_of_ascii),
-        cmocka_unit_test(pieces_that_do_not_fit),
-        cmocka_unit_test(wishes_of_the_user),
-        cmocka_unit_test(widths),
-        cmocka_unit_test(lines_and_bars),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,13 @@
 #include "base/text.h"
 
 #include "base/conf.h"
+#include "rig/rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 /* The encoding of every code point, made the other way round, reads back; nothing shorter does. */
-static void reads_every_character(void **state) {
-    (void)state;
+TEST(reads_every_character) {
     for (uint32_t code = 0; code <= 0x110100; code++) {
         char text[4] = {0};
         size_t length;
@@ -39,8 +35,7 @@ static void reads_every_character(void **state) {
     }
 }
 
-static void refuses_what_is_no_character(void **state) {
-    (void)state;
+TEST(refuses_what_is_no_character) {
     const char *const bad[] = {"\x80",
                                "\xBF",
                                "\xC0\x80",
@@ -61,8 +56,7 @@ static void refuses_what_is_no_character(void **state) {
     }
 }
 
-static void knows_control_characters(void **state) {
-    (void)state;
+TEST(knows_control_characters) {
     unsigned found = 0;
     for (uint32_t code = 0; code < 0x3000; code++) {
         found += vr_text_is_control(code);
@@ -72,8 +66,7 @@ static void knows_control_characters(void **state) {
     assert_true(vr_text_is_control('\n') && vr_text_is_control(0x7F) && vr_text_is_control(0x9B));
 }
 
-static void changes_case_of_ascii_only(void **state) {
-    (void)state;
+TEST(changes_case_of_ascii_only) {
     for (int i = 0; i < 256; i++) {
         char c = (char)i;
         bool is_lower = i >= 'a' && i <= 'z', is_upper = i >= 'A' && i <= 'Z';
@@ -82,8 +75,7 @@ static void changes_case_of_ascii_only(void **state) {
     }
 }
 
-static void formats_into_any_room(void **state) {
-    (void)state;
+TEST(formats_into_any_room) {
     char text[16] = "untouched";
     assert_false(vr_text_format(text, 0, "%d", 1));
     assert_string_equal(text, "untouched");
@@ -100,8 +92,7 @@ static void formats_into_any_room(void **state) {
     assert_string_equal(text, "?????");
 }
 
-static void copies_into_any_room(void **state) {
-    (void)state;
+TEST(copies_into_any_room) {
     char text[16] = "untouched";
     assert_false(vr_text_copy(text, 0, "x"));
     assert_string_equal(text, "untouched");
@@ -114,8 +105,7 @@ static void copies_into_any_room(void **state) {
     assert_string_equal(text, "a");
 }
 
-static void measures_slips_of_the_hand(void **state) {
-    (void)state;
+TEST(measures_slips_of_the_hand) {
     assert_int_equal(vr_text_distance("sim", 3, "sim"), 0);
     assert_int_equal(vr_text_distance("sin", 3, "sim"), 1);
     assert_int_equal(vr_text_distance("smi", 3, "sim"), 1);
@@ -162,8 +152,7 @@ static void assert_end(const char **cursor) {
     assert_int_equal(**cursor, '\0');
 }
 
-static void reads_entries(void **state) {
-    (void)state;
+TEST(reads_entries) {
     const char *cursor = " a=1 ,\tb = two words ,,c=\"x, y=z\" , d=,e=\"\",f=a=b,";
     assert_entry(&cursor, "a", "1", false);
     assert_entry(&cursor, "b", "two words", false);
@@ -178,8 +167,7 @@ static void reads_entries(void **state) {
     }
 }
 
-static void goes_on_behind_a_broken_entry(void **state) {
-    (void)state;
+TEST(goes_on_behind_a_broken_entry) {
     const char *cursor = "bare , =1,q=\"a\"b,g=1";
     assert_broken(&cursor, "bare", "no value");
     assert_entry(&cursor, "", "1", false);
@@ -193,8 +181,7 @@ static void goes_on_behind_a_broken_entry(void **state) {
 }
 
 /* Random text over the characters that matter: always ends, never leaves the text. */
-static void reads_anything(void **state) {
-    (void)state;
+TEST(reads_anything) {
     static const char letters[] = "a=,\" \t\xFF";
     uint32_t seed = 7;
     for (int round = 0; round < 20000; round++) {
@@ -219,20 +206,4 @@ static void reads_anything(void **state) {
         }
         free(text);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_every_character),
-        cmocka_unit_test(refuses_what_is_no_character),
-        cmocka_unit_test(knows_control_characters),
-        cmocka_unit_test(changes_case_of_ascii_only),
-        cmocka_unit_test(formats_into_any_room),
-        cmocka_unit_test(copies_into_any_room),
-        cmocka_unit_test(measures_slips_of_the_hand),
-        cmocka_unit_test(reads_entries),
-        cmocka_unit_test(goes_on_behind_a_broken_entry),
-        cmocka_unit_test(reads_anything),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

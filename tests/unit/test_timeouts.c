@@ -196,17 +196,15 @@ static const struct {
 
 /* -------------------------------------------------------------------- tests */
 
-static void the_numbers(void **state) {
-    (void)state;
+TEST(the_numbers) {
     assert_true(VRAM_TIMEOUT_NONE == 0);
     assert_true(VRAM_TIMEOUT_DEFAULT == UINT64_MAX - 1);
     assert_true(VRAM_TIMEOUT_INFINITE == UINT64_MAX);
 }
 
 /* One looks once, the other waits for as long as the option says. */
-static void none_and_default_give_up(void **state) {
+TEST(none_and_default_give_up) {
     static struct scene scene;
-    (void)state;
     assert_ok(vram_option_set("wait_timeout", "100ms"));
     scene_make(&scene);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
@@ -232,9 +230,8 @@ static void *open_later(void *argument) {
 }
 
 /* Waits past the option, and past any other number. Each has a scene of its own. */
-static void infinite_waits(void **state) {
+TEST(infinite_waits) {
     static struct scene scene;
-    (void)state;
     assert_ok(vram_option_set("wait_timeout", "100ms"));
     for (size_t i = 0; i <= sizeof calls / sizeof calls[0]; i++) {
         pthread_t opener;
@@ -251,13 +248,4 @@ static void infinite_waits(void **state) {
         }
         scene_end(&scene);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_numbers, start, nothing_left),
-        cmocka_unit_test_setup_teardown(none_and_default_give_up, start, nothing_left),
-        cmocka_unit_test_setup_teardown(infinite_waits, start, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

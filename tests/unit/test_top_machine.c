@@ -76,8 +76,7 @@ static bool are_one(const vram_live_page_device *one, const vram_live_page_devic
     return count == 1;
 }
 
-static void the_same_hardware_is_one_device(void **state) {
-    (void)state;
+TEST(the_same_hardware_is_one_device) {
     vram_live_page_device one = page_of(1).devices[0], other = one;
     assert_true(are_one(&one, &other));
     snprintf(other.name, sizeof other.name, "another");
@@ -99,8 +98,7 @@ static void the_same_hardware_is_one_device(void **state) {
     assert_false(are_one(&one, &other)); /* each process has its own */
 }
 
-static void simulated_devices_are_their_processes_own(void **state) {
-    (void)state;
+TEST(simulated_devices_are_their_processes_own) {
     struct page_maker page = page_of(1);
     page.head.devices.count = page.head.devices.total = 2;
     page.devices[0].kind = page.devices[1].kind = VRAM_DEVICE_SIMULATED;
@@ -160,8 +158,7 @@ static void proc_link(const char *name) {
     assert_int_equal(symlink("/dev/dri/card0", path), 0);
 }
 
-static void devices_are_bounded(void **state) {
-    (void)state;
+TEST(devices_are_bounded) {
     for (uint64_t pid = 1; pid <= 17; pid++) {
         wide_page_write(pid);
     }
@@ -184,8 +181,7 @@ static void devices_are_bounded(void **state) {
 
 /* The driver knows a process of which there is a page, on a device more than it has room for; and
    devices that are known by their place on the bus, or not at all. */
-static void drivers_add_to_pages(void **state) {
-    (void)state;
+TEST(drivers_add_to_pages) {
     struct machine machine;
     struct machine_sources sources = {.pages = folder, .root = folder};
     wide_page_write(1);
@@ -237,8 +233,7 @@ static void drivers_add_to_pages(void **state) {
 
 /* --------------------------------------------------------------------- processes */
 
-static void figures_of_processes(void **state) {
-    (void)state;
+TEST(figures_of_processes) {
     static const struct {
         uint64_t held, live, ratio;
     } cases[] = {{300, 100, 300},
@@ -266,8 +261,7 @@ static void figures_of_processes(void **state) {
     }
 }
 
-static void users_have_names_or_numbers(void **state) {
-    (void)state;
+TEST(users_have_names_or_numbers) {
     char text[USER_TEXT_MAX];
     struct machine_process process = {.user = 4000000000u, .user_known = true};
     assert_string_equal(user_format(&process, text), "4000000000");
@@ -293,8 +287,7 @@ static void output_of(const struct machine *machine, bool json) {
     printed_end();
 }
 
-static void programs_get_what_is_known(void **state) {
-    (void)state;
+TEST(programs_get_what_is_known) {
     struct machine_device devices[2] = {
         {.label = "cuda:0", .name = "A", .total_bytes = 100, .free_bytes = 40},
         {.label = "0000:0c:00.0", .pci = "0000:0c:00.0", .total_bytes = UNKNOWN}};
@@ -343,29 +336,15 @@ static void programs_get_what_is_known(void **state) {
     printed_has("\"complete\": false");
 }
 
-static int folder_begin(void **state) {
-    (void)state;
+static int folder_begin(void) {
     snprintf(folder, sizeof folder, "/tmp/vram_top_machine_XXXXXX");
     return mkdtemp(folder) == NULL;
 }
 
-static int folder_end(void **state) {
+static int folder_end(void) {
     char command[128];
-    (void)state;
     snprintf(command, sizeof command, "rm -r %s", folder);
     return system(command);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_begin, folder_end)
-        TEST(the_same_hardware_is_one_device),
-        TEST(simulated_devices_are_their_processes_own),
-        TEST(devices_are_bounded),
-        TEST(drivers_add_to_pages),
-        TEST(figures_of_processes),
-        TEST(users_have_names_or_numbers),
-        TEST(programs_get_what_is_known),
-    };
-    return cmocka_run_group_tests_name("top_machine", tests, NULL, NULL);
-}
+EACH_TEST(folder_begin, folder_end)

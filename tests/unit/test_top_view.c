@@ -5,17 +5,14 @@
  */
 #include "page_maker.h"
 #include "printed_text.h"
+#include "rig/rig.h"
 #include "top/view.h"
 
 #include <vram/vram.h>
 
 #include <locale.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void line_of(const struct canvas *canvas, int row, char *text) {
     *text = 0;
@@ -27,8 +24,7 @@ static void line_of(const struct canvas *canvas, int row, char *text) {
     }
 }
 
-static void text_stays_in_its_cells(void **state) {
-    (void)state;
+TEST(text_stays_in_its_cells) {
     struct canvas canvas;
     char text[128];
     assert_true(canvas_begin(&canvas, 2, 10, true));
@@ -70,8 +66,7 @@ static void text_stays_in_its_cells(void **state) {
 }
 
 /* Rows of one paint go out in pieces, however long they are. */
-static void rows_are_written_whole(void **state) {
-    (void)state;
+TEST(rows_are_written_whole) {
     static const struct terminal plain = {.width = 80};
     struct canvas canvas;
     assert_true(canvas_begin(&canvas, 2, 2000, true));
@@ -87,8 +82,7 @@ static void rows_are_written_whole(void **state) {
     assert_string_equal(printed + strlen(printed) - 3, "\nx\n");
 }
 
-static void sizes_fit(void **state) {
-    (void)state;
+TEST(sizes_fit) {
     static const struct {
         uint64_t bytes;
         const char *text;
@@ -109,8 +103,7 @@ static void sizes_fit(void **state) {
     }
 }
 
-static void the_past_is_a_ring(void **state) {
-    (void)state;
+TEST(the_past_is_a_ring) {
     static struct past past;
     struct machine_device devices[2] = {{.label = "cuda:0", .total_bytes = 1000},
                                         {.label = "sim:0", .owner = 7, .total_bytes = UNKNOWN}};
@@ -133,8 +126,7 @@ static void the_past_is_a_ring(void **state) {
 }
 
 /* More devices at once than places: those that find none have no past. */
-static void the_past_has_bounds(void **state) {
-    (void)state;
+TEST(the_past_has_bounds) {
     static struct past past;
     static struct machine_device devices[HISTORY_DEVICES + 1];
     struct machine machine = {.devices = devices, .device_count = HISTORY_DEVICES + 1};
@@ -187,8 +179,7 @@ static struct machine_process process_of_page(void) {
     return process;
 }
 
-static void pools_of_a_process(void **state) {
-    (void)state;
+TEST(pools_of_a_process) {
     struct machine_process process = process_of_page();
     vram_live_page_counts *counts = &page.pools[0].counts;
     counts->allocs = 1000;
@@ -226,8 +217,7 @@ static void pools_of_a_process(void **state) {
     printed_lacks("tracked");
 }
 
-static void tags_of_a_process(void **state) {
-    (void)state;
+TEST(tags_of_a_process) {
     struct machine_process process = process_of_page();
     static vram_live_page_tag tags[8];
     static const char *const names[] = {
@@ -258,8 +248,7 @@ static void tags_of_a_process(void **state) {
     printed_has("QUOTA\nnone\n");
 }
 
-static void sizes_of_a_process(void **state) {
-    (void)state;
+TEST(sizes_of_a_process) {
     struct machine_process process = process_of_page();
     vram_live_page_size *sizes = process.view.head.sizes;
     draw(&process, 80, false);
@@ -279,8 +268,7 @@ static void sizes_of_a_process(void **state) {
     printed_has("\xe2\x96\x88");
 }
 
-static void refusals_of_a_process(void **state) {
-    (void)state;
+TEST(refusals_of_a_process) {
     struct machine_process process = process_of_page();
     vram_live_page_refusal *refusal = &page.refusals[0];
     refusal->date_ns = UNKNOWN;
@@ -303,8 +291,7 @@ static void refusals_of_a_process(void **state) {
 }
 
 /* What the bar shows of a process that only the driver knows, or not even that. */
-static void bars_of_processes(void **state) {
-    (void)state;
+TEST(bars_of_processes) {
     static const struct {
         uint64_t held, driver;
         const char *bar;
@@ -336,8 +323,7 @@ static const char *screen_of(struct machine *machine, int rows, int columns) {
     return printed;
 }
 
-static void what_is_missing_is_said(void **state) {
-    (void)state;
+TEST(what_is_missing_is_said) {
     struct machine_process process = {.pid = 7, .top_tag = ""};
     struct machine machine = {.devices = &one_device,
                               .device_count = 1,
@@ -375,8 +361,7 @@ static void what_is_missing_is_said(void **state) {
 }
 
 /* A device that holds next to nothing still shows that it was there. */
-static void plots_show_the_smallest(void **state) {
-    (void)state;
+TEST(plots_show_the_smallest) {
     struct machine_device device = {.label = "cuda:0", .total_bytes = 1000, .free_bytes = 999};
     struct machine machine = {.devices = &device, .device_count = 1};
     for (int utf8 = 0; utf8 < 2; utf8++) {
@@ -391,8 +376,7 @@ static void plots_show_the_smallest(void **state) {
     }
 }
 
-static void cells_of_a_process(void **state) {
-    (void)state;
+TEST(cells_of_a_process) {
     struct machine_device devices[3] = {{.label = "cuda:0"}, {.label = "cuda:1"}, {.label = "x"}};
     struct machine machine = {.devices = devices, .device_count = 3};
     struct machine_process process = {.pid = 1, .top_tag = "", .ratio_hundreds = 123456};
@@ -413,8 +397,7 @@ static void cells_of_a_process(void **state) {
 }
 
 /* Every key, on every screen, with and without processes, at every size of a terminal. */
-static void any_key_at_any_size(void **state) {
-    (void)state;
+TEST(any_key_at_any_size) {
     static struct machine_device devices[3] = {
         {.label = "cuda:0", .total_bytes = 100, .free_bytes = 40, .held_bytes = 200},
         {.label = "cuda:1", .total_bytes = UNKNOWN, .free_bytes = 40},
@@ -448,23 +431,8 @@ static void any_key_at_any_size(void **state) {
     }
 }
 
-int main(void) {
+static int begin_file(void) {
     (void)setlocale(LC_CTYPE, "C.UTF-8");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_stays_in_its_cells),
-        cmocka_unit_test(rows_are_written_whole),
-        cmocka_unit_test(sizes_fit),
-        cmocka_unit_test(the_past_is_a_ring),
-        cmocka_unit_test(the_past_has_bounds),
-        cmocka_unit_test(pools_of_a_process),
-        cmocka_unit_test(tags_of_a_process),
-        cmocka_unit_test(sizes_of_a_process),
-        cmocka_unit_test(refusals_of_a_process),
-        cmocka_unit_test(bars_of_processes),
-        cmocka_unit_test(what_is_missing_is_said),
-        cmocka_unit_test(plots_show_the_smallest),
-        cmocka_unit_test(cells_of_a_process),
-        cmocka_unit_test(any_key_at_any_size),
-    };
-    return cmocka_run_group_tests_name("top_view", tests, NULL, NULL);
+    return 0;
 }
+WHOLE_FILE(begin_file, NULL)

@@ -3,14 +3,11 @@
 #include "replay/inflate.h"
 #include "replay/trace_ids.h"
 #include "replay/trace_reader.h"
+#include "rig/rig.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define HEAD "op,id,bytes,stream,t_us\n"
 
@@ -20,8 +17,7 @@ static bool read_text(const char *text, struct trace *trace, char problem[TRACE_
 
 /* -------------------------------------------------------------------- reading */
 
-static void reads_operations(void **state) {
-    (void)state;
+TEST(reads_operations) {
     struct trace trace;
     char problem[TRACE_PROBLEM_MAX];
     assert_true(read_text(HEAD "a,7,100,900,50\n"
@@ -53,8 +49,7 @@ static void reads_operations(void **state) {
     trace_free(&trace);
 }
 
-static void reads_threads(void **state) {
-    (void)state;
+TEST(reads_threads) {
     struct trace trace;
     char problem[TRACE_PROBLEM_MAX];
     assert_true(read_text("\xef\xbb\xbfop,id,bytes,stream,t_us,thread\na,1,1,0,0,40\nf,1,,,0,41\n",
@@ -65,8 +60,7 @@ static void reads_threads(void **state) {
     trace_free(&trace);
 }
 
-static void empty_trace_is_one(void **state) {
-    (void)state;
+TEST(empty_trace_is_one) {
     struct trace trace;
     char problem[TRACE_PROBLEM_MAX];
     assert_true(read_text(HEAD, &trace, problem));
@@ -108,8 +102,7 @@ static const struct {
      "t.csv:3: block 2: the live bytes do not fit in 64 bits"},
 };
 
-static void names_line_and_mistake(void **state) {
-    (void)state;
+TEST(names_line_and_mistake) {
     struct trace trace;
     char problem[TRACE_PROBLEM_MAX];
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -119,8 +112,7 @@ static void names_line_and_mistake(void **state) {
     }
 }
 
-static void refuses_long_lines(void **state) {
-    (void)state;
+TEST(refuses_long_lines) {
     struct trace trace;
     char problem[TRACE_PROBLEM_MAX];
     size_t bytes = 1 << 20;
@@ -133,8 +125,7 @@ static void refuses_long_lines(void **state) {
 }
 
 /* One more queue, and one more thread, than there may be. */
-static void refuses_too_many_names(void **state) {
-    (void)state;
+TEST(refuses_too_many_names) {
     for (int column = 0; column < 2; column++) {
         struct trace trace;
         char problem[TRACE_PROBLEM_MAX], text[8192];
@@ -149,8 +140,7 @@ static void refuses_too_many_names(void **state) {
     }
 }
 
-static void refuses_too_many_operations(void **state) {
-    (void)state;
+TEST(refuses_too_many_operations) {
     struct trace trace;
     struct trace_builder builder;
     struct trace_entry entry = {.kind = TRACE_ALLOC, .bytes = 8, .stream_given = true};
@@ -167,8 +157,7 @@ static void refuses_too_many_operations(void **state) {
     trace_free(&trace);
 }
 
-static void names_files_that_cannot_be_read(void **state) {
-    (void)state;
+TEST(names_files_that_cannot_be_read) {
     struct trace trace;
     char problem[TRACE_PROBLEM_MAX];
     assert_false(trace_read("/nonexistent/x.csv", &trace, problem));
@@ -179,8 +168,7 @@ static void names_files_that_cannot_be_read(void **state) {
 
 /* -------------------------------------------------------------------- writing */
 
-static void writes_what_it_reads(void **state) {
-    (void)state;
+TEST(writes_what_it_reads) {
     static const char text[] = "op,id,bytes,stream,t_us,thread\n"
                                "a,0,100,0,0,0\n"
                                "u,0,40,1,2,0\n"
@@ -202,8 +190,7 @@ static void writes_what_it_reads(void **state) {
 /* ----------------------------------------------------------------------- gzip */
 
 /* The six traces are in the repository; the smallest is read from its file. */
-static void reads_gzip(void **state) {
-    (void)state;
+TEST(reads_gzip) {
     struct trace trace;
     char problem[TRACE_PROBLEM_MAX];
     bool good = trace_read(TRACES "/sage_subgraphs.csv.gz", &trace, problem);
@@ -228,8 +215,7 @@ static uint8_t *file_bytes(const char *path, size_t *bytes) {
     return text;
 }
 
-static void refuses_broken_gzip(void **state) {
-    (void)state;
+TEST(refuses_broken_gzip) {
     if (!inflate_built) {
         skip();
     }
@@ -248,8 +234,7 @@ static void refuses_broken_gzip(void **state) {
 }
 
 /* Two files one behind the other are one text, as for zcat: the second header is in the way. */
-static void reads_gzip_members(void **state) {
-    (void)state;
+TEST(reads_gzip_members) {
     if (!inflate_built) {
         skip();
     }
@@ -322,8 +307,7 @@ static void assert_whole(const struct trace *trace) {
     free(live);
 }
 
-static void survives_mutations(void **state) {
-    (void)state;
+TEST(survives_mutations) {
     static const char seedling[] = HEAD "a,0,512,0,3\na,1,1048576,1,14910\nu,0,12,1,14911\n"
                                         "a,2,6144,0,15413\nf,1,,,15500\nf,0,,1,15501\n"
                                         "a,1,77,0,15600\nf,2,6144,,15601\n";
@@ -347,8 +331,7 @@ static void survives_mutations(void **state) {
     assert_true(good > 300 && bad > 300); /* else the mutations are too tame or too wild */
 }
 
-static void survives_broken_gzip(void **state) {
-    (void)state;
+TEST(survives_broken_gzip) {
     if (!inflate_built) {
         skip();
     }
@@ -372,8 +355,7 @@ static void survives_broken_gzip(void **state) {
 
 /* ------------------------------------------------------------------------ ids */
 
-static void ids_come_and_go(void **state) {
-    (void)state;
+TEST(ids_come_and_go) {
     enum { IDS = 5000 };
     static uint32_t model[IDS];
     struct trace_ids *ids = trace_ids_create();
@@ -396,25 +378,4 @@ static void ids_come_and_go(void **state) {
     trace_ids_remove(ids, UINT64_MAX); /* not there: nothing happens */
     trace_ids_destroy(ids);
     trace_ids_destroy(NULL);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_operations),
-        cmocka_unit_test(reads_threads),
-        cmocka_unit_test(empty_trace_is_one),
-        cmocka_unit_test(names_line_and_mistake),
-        cmocka_unit_test(refuses_long_lines),
-        cmocka_unit_test(refuses_too_many_names),
-        cmocka_unit_test(refuses_too_many_operations),
-        cmocka_unit_test(names_files_that_cannot_be_read),
-        cmocka_unit_test(writes_what_it_reads),
-        cmocka_unit_test(reads_gzip),
-        cmocka_unit_test(refuses_broken_gzip),
-        cmocka_unit_test(reads_gzip_members),
-        cmocka_unit_test(survives_mutations),
-        cmocka_unit_test(survives_broken_gzip),
-        cmocka_unit_test(ids_come_and_go),
-    };
-    return cmocka_run_group_tests_name("trace", tests, NULL, NULL);
 }

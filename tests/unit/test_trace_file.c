@@ -15,7 +15,6 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #ifdef __linux__
-#include <sched.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 #endif
@@ -40,8 +39,7 @@ static struct vr_trace_sums sums_of(struct vr_trace_writer *writer) {
     return sums;
 }
 
-static void an_empty_trace_is_one(void **state) {
-    (void)state;
+TEST(an_empty_trace_is_one) {
     vr_trace_writer_close(open_writer(0));
     struct found found = read_path(trace_path);
     assert_true(found.good);
@@ -50,8 +48,7 @@ static void an_empty_trace_is_one(void **state) {
     vr_trace_writer_close(NULL);
 }
 
-static void all_events_are_there(void **state) {
-    (void)state;
+TEST(all_events_are_there) {
     struct vr_trace_writer *writer = open_writer(0);
     write_many(writer, MANY);
     struct vr_trace_sums sums = sums_of(writer);
@@ -81,9 +78,8 @@ static int write_and_die(void *argument) {
     return 2;
 }
 
-static void a_kill_loses_nothing(void **state) {
+TEST(a_kill_loses_nothing) {
     uint64_t none = 0;
-    (void)state;
     assert_int_equal(in_child(write_and_die, &none), 1000 + SIGKILL);
     struct found found = read_path(trace_path);
     assert_string_equal(found.problem, "");
@@ -91,9 +87,8 @@ static void a_kill_loses_nothing(void **state) {
     assert_int_equal(found.end, RECORDING_CUT);
 }
 
-static void a_killed_ring_has_its_last_events(void **state) {
+TEST(a_killed_ring_has_its_last_events) {
     uint64_t ring = 5 * VR_TRACE_CHUNK_BYTES;
-    (void)state;
     assert_int_equal(in_child(write_and_die, &ring), 1000 + SIGKILL);
     struct found found = read_path(trace_path);
     assert_string_equal(found.problem, "");
@@ -103,8 +98,7 @@ static void a_killed_ring_has_its_last_events(void **state) {
 
 /* At every moment of its life a file can be read: it is read while it is written, between two
    events. */
-static void the_file_can_be_read_at_any_time(void **state) {
-    (void)state;
+TEST(the_file_can_be_read_at_any_time) {
     struct vr_trace_writer *writer = open_writer(4 * VR_TRACE_CHUNK_BYTES);
     for (uint64_t i = 1; i <= 30000; i++) {
         write_one(writer, VR_EVENT_ALLOC, i, i);
@@ -120,8 +114,7 @@ static void the_file_can_be_read_at_any_time(void **state) {
 
 /* -------------------------------------------------------------------- rings */
 
-static void a_ring_keeps_the_last(void **state) {
-    (void)state;
+TEST(a_ring_keeps_the_last) {
     struct vr_trace_writer *writer = open_writer(1); /* the smallest there is */
     write_many(writer, 60000);
     struct vr_trace_sums sums = sums_of(writer);
@@ -144,9 +137,8 @@ static void a_ring_keeps_the_last(void **state) {
 }
 
 /* What a pool had when it ended is not among what was live before a later chunk. */
-static void the_end_of_a_pool_ends_its_blocks(void **state) {
+TEST(the_end_of_a_pool_ends_its_blocks) {
     uint64_t bytes = 0;
-    (void)state;
     struct vr_trace_writer *writer = open_writer(1);
     for (uint64_t i = 1; i <= 100; i++) {
         write_one(writer, VR_EVENT_ALLOC, i, 1000 + i);
@@ -186,8 +178,7 @@ static int write_to_a_limit(void *argument) {
     return sums.stopped == VRAM_ERR_IO && sums.lost > 0 && sums.events + sums.lost == MANY ? 0 : 2;
 }
 
-static void a_full_disk_stops_it(void **state) {
-    (void)state;
+TEST(a_full_disk_stops_it) {
     assert_int_equal(in_child(write_to_a_limit, NULL), 0);
     struct found found = read_path(trace_path);
     assert_string_equal(found.problem, "");
@@ -224,9 +215,8 @@ static void old_is_gone(bool opened) {
 }
 
 /* Every system call of a trace's life fails once, and for ever. */
-static void any_refusal_stops_it(void **state) {
+TEST(any_refusal_stops_it) {
     static const int codes[] = {ENOSPC, EIO, EROFS};
-    (void)state;
     for (int for_ever = 0; for_ever < 6; for_ever++) {
         bool struck = true;
         uint64_t nth = 1;
@@ -259,8 +249,7 @@ static void any_refusal_stops_it(void **state) {
 }
 
 /* Every allocation of host memory fails once: texts and stacks may go, events do not. */
-static void want_of_host_memory_loses_words_only(void **state) {
-    (void)state;
+TEST(want_of_host_memory_loses_words_only) {
     bool struck = true;
     for (uint64_t nth = 1; struck; nth++) {
         struct vr_trace_writer *writer = NULL;
@@ -289,8 +278,7 @@ static void want_of_host_memory_loses_words_only(void **state) {
     }
 }
 
-static void a_ring_finds_out_at_once(void **state) {
-    (void)state;
+TEST(a_ring_finds_out_at_once) {
     struct vr_trace_writer *writer = NULL;
     vr_os_fail_at(2, false, ENOSPC);
     assert_int_equal(vr_trace_writer_open(trace_path, 1 << 20, NULL, &writer), VRAM_ERR_IO);
@@ -326,8 +314,7 @@ static int write_while_it_is_cut(void *argument) {
     return sums.stopped == VRAM_ERR_IO && sums.events + sums.lost == written ? 0 : 2;
 }
 
-static void cut_off_while_it_is_written(void **state) {
-    (void)state;
+TEST(cut_off_while_it_is_written) {
     for (uint64_t ring = 0; ring < 2; ring++) {
         assert_int_equal(in_child(write_while_it_is_cut, &ring), 0);
         vr_trace_writer_close(open_writer(ring)); /* and the next trace works */
@@ -356,8 +343,7 @@ static int write_under_a_falling_limit(void *argument) {
     return sums.stopped == VRAM_ERR_IO && sums.events + sums.lost == MANY + 100 ? 0 : 3;
 }
 
-static void a_falling_limit_stops_it(void **state) {
-    (void)state;
+TEST(a_falling_limit_stops_it) {
     assert_int_equal(in_child(write_under_a_falling_limit, NULL), 0);
     struct found found = read_path(trace_path);
     assert_string_equal(found.problem, "");
@@ -393,8 +379,7 @@ static int write_to_a_small_disk(void *argument) {
     return good ? 0 : 1;
 }
 
-static void a_small_disk_is_full(void **state) {
-    (void)state;
+TEST(a_small_disk_is_full) {
     for (uint64_t ring = 0; ring < 2; ring++) {
         int end = in_child(write_to_a_small_disk, &ring);
         assert_true(end == 0 || end == 77);
@@ -404,8 +389,7 @@ static void a_small_disk_is_full(void **state) {
 
 /* ------------------------------------------------------------------- places */
 
-static void places_that_are_none(void **state) {
-    (void)state;
+TEST(places_that_are_none) {
     struct vr_trace_writer *writer = NULL;
     assert_int_equal(vr_trace_writer_open("/nonexistent/t.vrt", 0, NULL, &writer), VRAM_ERR_IO);
     assert_int_equal(vr_trace_writer_open("/tmp", 0, NULL, &writer), VRAM_ERR_IO);
@@ -418,8 +402,7 @@ static void places_that_are_none(void **state) {
 }
 
 /* A second writer does not truncate a file that another one is writing. */
-static void two_traces_do_not_share_a_file(void **state) {
-    (void)state;
+TEST(two_traces_do_not_share_a_file) {
     struct vr_trace_writer *first = open_writer(0), *second = NULL;
     write_many(first, 10);
     assert_int_equal(vr_trace_writer_open(trace_path, 0, NULL, &second), VRAM_ERR_BUSY);
@@ -441,8 +424,7 @@ static int write_as_a_child(void *argument) {
     return 0;
 }
 
-static void a_forked_child_writes_nothing(void **state) {
-    (void)state;
+TEST(a_forked_child_writes_nothing) {
     struct vr_trace_writer *writer = open_writer(0);
     write_many(writer, 10);
     assert_int_equal(in_child(write_as_a_child, writer), 0);
@@ -451,22 +433,6 @@ static void a_forked_child_writes_nothing(void **state) {
     struct found found = read_path(trace_path);
     assert_int_equal(found.allocs, 20);
     assert_int_equal(found.end, RECORDING_ENDED);
-}
-
-/* A file that was not opened, and a sample that is never due again. */
-static void files_that_are_not_open(void **state) {
-    struct vr_trace_file file = {.fd = -1};
-    struct vr_trace_end end = {0};
-    (void)state;
-    vr_trace_file_close(&file, &end);
-    vr_trace_file_abandon(&file);
-    vr_mem_fail_at(1, false);
-    assert_int_equal(vr_trace_file_open(&file, trace_path, 1 << 20), VRAM_ERR_HOST_MEMORY);
-    vr_mem_fail_at(0, false);
-    struct vr_trace_writer *writer = open_writer(0);
-    assert_true(vr_trace_writer_due(writer, UINT64_MAX));
-    assert_false(vr_trace_writer_due(writer, 1));
-    vr_trace_writer_close(writer);
 }
 
 /* ------------------------------------------------------------------ the lock */
@@ -496,8 +462,7 @@ static int leave_a_helper(void *argument) {
     return 0;
 }
 
-static void a_child_that_stays_does_not_keep_it(void **state) {
-    (void)state;
+TEST(a_child_that_stays_does_not_keep_it) {
     for (int killed = 0; killed < 2; killed++) {
         int pipe_of[3] = {-1, -1, killed};
         assert_int_equal(pipe(pipe_of), 0);
@@ -513,8 +478,7 @@ static void a_child_that_stays_does_not_keep_it(void **state) {
 #ifdef __linux__
 /* A child that no fork handler has seen still shares the lock: the end of the writing takes it
    away. */
-static void a_child_behind_the_library_does_not_keep_it(void **state) {
-    (void)state;
+TEST(a_child_behind_the_library_does_not_keep_it) {
     struct vr_trace_writer *writer = open_writer(0);
     char byte;
     int ends[2];
@@ -540,8 +504,7 @@ static int reuse_the_number(void *argument) {
     return fcntl(fd, F_GETFD) >= 0 ? 0 : 1;
 }
 
-static void a_child_closes_what_is_not_its_own_once(void **state) {
-    (void)state;
+TEST(a_child_closes_what_is_not_its_own_once) {
     struct vr_trace_writer *writer = open_writer(0);
     assert_int_equal(in_child(reuse_the_number, writer), 0);
     vr_trace_writer_close(writer);
@@ -556,8 +519,7 @@ static void *write_from_thread(void *argument) {
     return NULL;
 }
 
-static void threads_write_into_one_order(void **state) {
-    (void)state;
+TEST(threads_write_into_one_order) {
     struct vr_trace_writer *writer = open_writer(0);
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) {
@@ -572,32 +534,4 @@ static void threads_write_into_one_order(void **state) {
     assert_int_equal(found.allocs, 4 * 3000);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_trace_is_one),
-        cmocka_unit_test(all_events_are_there),
-        cmocka_unit_test(a_kill_loses_nothing),
-        cmocka_unit_test(a_killed_ring_has_its_last_events),
-        cmocka_unit_test(the_file_can_be_read_at_any_time),
-        cmocka_unit_test(a_ring_keeps_the_last),
-        cmocka_unit_test(the_end_of_a_pool_ends_its_blocks),
-        cmocka_unit_test(a_full_disk_stops_it),
-        cmocka_unit_test(cut_off_while_it_is_written),
-        cmocka_unit_test(a_falling_limit_stops_it),
-#ifdef __linux__
-        cmocka_unit_test(a_small_disk_is_full),
-        cmocka_unit_test(a_child_behind_the_library_does_not_keep_it),
-#endif
-        cmocka_unit_test(a_child_that_stays_does_not_keep_it),
-        cmocka_unit_test(a_child_closes_what_is_not_its_own_once),
-        cmocka_unit_test(any_refusal_stops_it),
-        cmocka_unit_test(want_of_host_memory_loses_words_only),
-        cmocka_unit_test(a_ring_finds_out_at_once),
-        cmocka_unit_test(places_that_are_none),
-        cmocka_unit_test(two_traces_do_not_share_a_file),
-        cmocka_unit_test(files_that_are_not_open),
-        cmocka_unit_test(a_forked_child_writes_nothing),
-        cmocka_unit_test(threads_write_into_one_order),
-    };
-    return cmocka_run_group_tests(tests, trace_world_begin, trace_world_end);
-}
+WHOLE_FILE(trace_world_begin, trace_world_end)

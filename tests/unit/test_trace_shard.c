@@ -115,11 +115,9 @@ static void *allocate_and_free(void *argument) {
     return NULL;
 }
 
-static void sixteen_threads_write_at_once(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_trace *trace = begin_trace(&rig, 0);
-    struct work work = {pool_of(&rig, NULL), rig.queue};
+TEST(sixteen_threads_write_at_once, "sim:memory=1G") {
+    vram_trace *trace = begin_trace(rig, 0);
+    struct work work = {pool_of(rig, NULL), rig->queue};
     run_threads(THREADS, allocate_and_free, &work, 0);
     assert_ok(vram_trace_end(trace));
     assert_int_equal(read_in_order().end, RECORDING_ENDED);
@@ -129,15 +127,12 @@ static void sixteen_threads_write_at_once(void **state) {
     for (uint32_t i = 0; i < THREADS; i++) {
         assert_int_equal(seen.by_thread[i], PAIRS);
     }
-    rig_end_clean(&rig);
 }
 
 /* A ring has all events from some moment on, of all threads. */
-static void a_ring_of_many_threads_has_an_end_without_gaps(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_trace *trace = begin_trace(&rig, 16 * VR_TRACE_CHUNK_BYTES);
-    struct work work = {pool_of(&rig, NULL), rig.queue};
+TEST(a_ring_of_many_threads_has_an_end_without_gaps, "sim:memory=1G") {
+    vram_trace *trace = begin_trace(rig, 16 * VR_TRACE_CHUNK_BYTES);
+    struct work work = {pool_of(rig, NULL), rig->queue};
     for (int i = 0; i < 2; i++) {
         run_threads(THREADS, allocate_and_free, &work, 0);
     }
@@ -152,16 +147,13 @@ static void a_ring_of_many_threads_has_an_end_without_gaps(void **state) {
     assert_true(found.allocs >= PAIRS);
     assert_true(found.frees >= found.allocs && found.frees - found.allocs <= THREADS);
     assert_int_equal(found.first_bytes == 0, found.frees == found.allocs);
-    rig_end_clean(&rig);
 }
 
 /* Threads that end leave their chunks to those that come. */
-static void threads_that_end_leave_their_place(void **state) {
+TEST(threads_that_end_leave_their_place, "sim:memory=1G") {
     enum { MANY_THREADS = 150 };
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_trace *trace = begin_trace(&rig, 0);
-    struct work work = {pool_of(&rig, NULL), rig.queue};
+    vram_trace *trace = begin_trace(rig, 0);
+    struct work work = {pool_of(rig, NULL), rig->queue};
     vram_trace_info info = {.size = sizeof info};
     for (int i = 0; i < MANY_THREADS / 5; i++) {
         run_threads(5, allocate_and_free, &work, 0);
@@ -175,7 +167,6 @@ static void threads_that_end_leave_their_place(void **state) {
     struct stat about;
     assert_int_equal(stat(trace_path, &about), 0);
     assert_true((uint64_t)about.st_size < info.events * 14 + 65 * VR_TRACE_CHUNK_BYTES);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------------------ handover */
@@ -217,9 +208,8 @@ static void *hand_over(void *argument) {
     return NULL;
 }
 
-static void blocks_are_freed_before_they_are_allocated_again(void **state) {
+TEST(blocks_are_freed_before_they_are_allocated_again) {
     enum { RING = 6 };
-    (void)state;
     struct rig rig = rig_make("sim", "memory=40M"); /* so that threads need each other's blocks */
     vram_trace *trace = begin_trace(&rig, 0);
     struct work work = {pool_of(&rig, NULL), rig.queue};
@@ -287,8 +277,7 @@ static void note_order(const struct recording *recording, const struct recorded 
 
 /* At equal times an allocation waits for the free of its address, and a free for the allocation,
    whichever shard comes first in the file. */
-static void equal_times_are_ordered_by_address(void **state) {
-    (void)state;
+TEST(equal_times_are_ordered_by_address) {
     /* Shard 0 allocates address 64 at 1 and, at 5, again; shard 1 has freed it at 5. */
     const struct shard_text again[] = {{TEXT("\x10\x01\x00\x00\x80\x01\x01\x00\x00\x00\x00"
                                              "\x10\x04\x00\x00\x00\x01\x00\x00\x00\x00"),
@@ -313,8 +302,7 @@ static void equal_times_are_ordered_by_address(void **state) {
     assert_string_equal(order, "afa");
 }
 
-static void shards_that_cannot_be(void **state) {
-    (void)state;
+TEST(shards_that_cannot_be) {
     const struct shard_text mark = {TEXT("\x17\x09\x00"), 0, 0};
     struct shard_text both[] = {mark, mark};
     assert_string_equal(read_shards(both, 2, NULL).problem,
@@ -380,8 +368,7 @@ static uint64_t done_by_all(void) {
 }
 
 /* Every call that has returned is in the file, and at most one more of each thread. */
-static void a_kill_loses_no_event_of_any_thread(void **state) {
-    (void)state;
+TEST(a_kill_loses_no_event_of_any_thread) {
     progress =
         mmap(NULL, 4 * sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANON, -1, 0);
     assert_true(progress != MAP_FAILED);
@@ -440,9 +427,8 @@ static int fill_the_disk(void *argument) {
 }
 
 /* What could not be written is counted, and nearly all of it if the program is killed. */
-static void the_file_says_how_many_events_are_lost(void **state) {
+TEST(the_file_says_how_many_events_are_lost) {
     int killed = 1;
-    (void)state;
     assert_int_equal(in_child(fill_the_disk, NULL), 0);
     struct found found = read_path(trace_path);
     assert_string_equal(found.problem, "");
@@ -479,10 +465,9 @@ static void *write_to_slow_disk(void *argument) {
 
 /* While one thread waits for the disk, another one does not: its events are lost, and counted,
    until the disk has answered. */
-static void a_slow_disk_is_not_waited_for(void **state) {
+TEST(a_slow_disk_is_not_waited_for) {
     struct vr_trace_sums sums;
     pthread_t thread;
-    (void)state;
     memset(&slow, 0, sizeof slow);
     vr_trace_patience_set(0);
     assert_ok(vr_trace_writer_open(trace_path, 0, NULL, &slow.writer));
@@ -509,20 +494,8 @@ static void a_slow_disk_is_not_waited_for(void **state) {
 }
 #endif
 
-int main(void) {
+static int begin_file(void) {
     vr_trace_patience_set(60000); /* another thread's call to the disk may take long here */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sixteen_threads_write_at_once),
-        cmocka_unit_test(a_ring_of_many_threads_has_an_end_without_gaps),
-        cmocka_unit_test(threads_that_end_leave_their_place),
-        cmocka_unit_test(blocks_are_freed_before_they_are_allocated_again),
-        cmocka_unit_test(equal_times_are_ordered_by_address),
-        cmocka_unit_test(shards_that_cannot_be),
-        cmocka_unit_test(a_kill_loses_no_event_of_any_thread),
-        cmocka_unit_test(the_file_says_how_many_events_are_lost),
-#ifdef VR_DEBUG
-        cmocka_unit_test(a_slow_disk_is_not_waited_for),
-#endif
-    };
-    return cmocka_run_group_tests(tests, trace_world_begin, trace_world_end);
+    return trace_world_begin();
 }
+WHOLE_FILE(begin_file, trace_world_end)

@@ -141,8 +141,7 @@ static void count_reports(const struct recording *recording, const struct record
 }
 
 /* Reports are large: a program that is refused over and over does not fill the disk by them. */
-static void reports_have_a_rate(void **state) {
-    (void)state;
+TEST(reports_have_a_rate) {
     const struct vr_clock_source source = {.now = clock_now};
     struct vr_trace_writer *writer = NULL;
     clock_ns = 1000;
@@ -240,9 +239,8 @@ static void each_is_as_written(const struct recording *recording, const struct r
     }
 }
 
-static void what_is_written_is_read(void **state) {
+TEST(what_is_written_is_read) {
     size_t bytes;
-    (void)state;
     for (uint64_t ring = 0; ring < 2; ring++) {
         write_small(ring);
         uint8_t *data = file_bytes(trace_path, &bytes);
@@ -256,10 +254,9 @@ static void what_is_written_is_read(void **state) {
     }
 }
 
-static void replay_reads_it(void **state) {
+TEST(replay_reads_it) {
     struct trace trace;
     char problem[TRACE_PROBLEM_MAX];
-    (void)state;
     write_small(0);
     assert_true(trace_read(trace_path, &trace, problem));
     /* Two allocations, a resize as two, a free, and one by the end of the pool. */
@@ -296,9 +293,8 @@ static size_t next_cut(size_t cut, size_t bytes) {
     return cut - (near || cut < 61 ? 1 : cut > end + 8192 ? 7919 : 61);
 }
 
-static void every_truncation(void **state) {
+TEST(every_truncation) {
     size_t bytes, before = 0;
-    (void)state;
     for (uint64_t ring = 0; ring < 2; ring++) {
         write_small(ring);
         uint8_t *data = file_bytes(trace_path, &bytes);
@@ -335,9 +331,8 @@ static size_t next_byte(size_t at) {
 }
 
 /* Each byte of a file becomes another: an error that says where, or all events as they were. */
-static void every_damaged_byte(void **state) {
+TEST(every_damaged_byte) {
     size_t bytes;
-    (void)state;
     for (uint64_t ring = 0; ring < 2; ring++) {
         write_small(ring);
         uint8_t *data = file_bytes(trace_path, &bytes);
@@ -398,8 +393,7 @@ static struct found read_records(const void *records, size_t bytes,
         assert_int_equal(found_.problem_at, 560 + (at));                                           \
     } while (0)
 
-static void records_that_cannot_be(void **state) {
-    (void)state;
+TEST(records_that_cannot_be) {
     REFUSED("\x08", 0, "this kind of record is unknown");
     REFUSED("\x18\x00", 0, "this kind of record is unknown");
     REFUSED("\x00", 0, "this kind of record is unknown");
@@ -434,8 +428,7 @@ static void records_that_cannot_be(void **state) {
             "a sum does not fit in 64 bits");
 }
 
-static void records_of_the_future_are_passed_over(void **state) {
-    (void)state;
+TEST(records_of_the_future_are_passed_over) {
     static const char text[] = "\x42\x03\x01\x02\x03\x17\x05\x00\x7f\x00\x17\x00\x00";
     struct found found = read_records(text, sizeof text - 1, NULL);
     assert_string_equal(found.problem, "");
@@ -463,10 +456,9 @@ static void check_transfer(const struct recording *recording, const struct recor
 
 /* It is none of the events, its time is not part of the next one's, and what lies behind its
    numbers is left. */
-static void a_transfer_is_read_between_events(void **state) {
+TEST(a_transfer_is_read_between_events) {
     static const char text[] =
         "\x17\x05\x00\x40\x0b\x07\x01\x02\x03\x04\x80\x01\x06\x09zz\x17\x01\x00";
-    (void)state;
     struct found found = read_records(text, sizeof text - 1, check_transfer);
     assert_string_equal(found.problem, "");
     assert_int_equal(found.events, 2);
@@ -504,11 +496,10 @@ static void *write_beside(void *argument) {
 
 /* To find the name of a function may take as long as reading a file does: whoever writes meanwhile
    does not wait. */
-static void names_are_found_without_the_lock(void **state) {
+TEST(names_are_found_without_the_lock) {
     const struct vr_trace_stacks stacks = {frames_of, describe_slowly};
     struct vr_event alloc = event_of(VR_EVENT_ALLOC, 1, 1000);
     pthread_t thread;
-    (void)state;
     alloc.stack = 7;
     assert_ok(vr_trace_writer_open(trace_path, 0, &stacks, &slow.writer));
     assert_int_equal(pthread_create(&thread, NULL, write_beside, NULL), 0);
@@ -518,26 +509,11 @@ static void names_are_found_without_the_lock(void **state) {
     vr_trace_writer_close(slow.writer);
 }
 
-static void crc_is_that_of_gzip(void **state) {
-    (void)state;
+TEST(crc_is_that_of_gzip) {
     static const char text[] = "123456789";
     assert_int_equal(vr_crc32(0, text, 9), 0xCBF43926);
     assert_int_equal(vr_crc32(vr_crc32(0, text, 4), text + 4, 5), 0xCBF43926);
     assert_int_equal(chunk_crc((const uint8_t *)text, 9), 0xCBF43926);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(crc_is_that_of_gzip),
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(replay_reads_it),
-        cmocka_unit_test(every_truncation),
-        cmocka_unit_test(every_damaged_byte),
-        cmocka_unit_test(records_that_cannot_be),
-        cmocka_unit_test(records_of_the_future_are_passed_over),
-        cmocka_unit_test(a_transfer_is_read_between_events),
-        cmocka_unit_test(reports_have_a_rate),
-        cmocka_unit_test(names_are_found_without_the_lock),
-    };
-    return cmocka_run_group_tests(tests, trace_world_begin, trace_world_end);
-}
+WHOLE_FILE(trace_world_begin, trace_world_end)

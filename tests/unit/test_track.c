@@ -45,11 +45,11 @@ static vram_addr take(vram_pool *pool, uint64_t size, const char *tag, vram_queu
     return addr;
 }
 
-static int clean(void **state) {
+static int clean(void) {
     unsetenv("VRAM_TRACKING");
     vr_option_reset();
     vr_mem_fail_at(0, false);
-    return nothing_left(state);
+    return nothing_left();
 }
 
 /* ------------------------------------------------------------------ the table */
@@ -77,8 +77,7 @@ static uint32_t add(struct vr_track *track, const char *tag, uint64_t size,
     return number;
 }
 
-static void a_record_says_what_its_block_is(void **state) {
-    (void)state;
+TEST(a_record_says_what_its_block_is) {
     struct vr_track *track = track_make();
     struct vr_track_label label = {.name = "weights", .elements = 250};
     struct vr_track_view view;
@@ -104,8 +103,7 @@ static void a_record_says_what_its_block_is(void **state) {
 }
 
 /* Two live blocks may share a name; a name is cut at 63 bytes, at a whole character. */
-static void names_are_labels(void **state) {
-    (void)state;
+TEST(names_are_labels) {
     struct vr_track *track = track_make();
     char text[80];
     struct vr_track_label same = {.name = "twin"}, cut = {.name = text};
@@ -127,9 +125,8 @@ static void names_are_labels(void **state) {
 }
 
 /* The sums at the peak are those of the moment when most was live, whatever came and went since. */
-static void what_was_live_at_the_peak_is_known(void **state) {
+TEST(what_was_live_at_the_peak_is_known) {
     static const char one[] = "one", two[] = "two", three[] = "three";
-    (void)state;
     struct vr_track *track = track_make();
     struct vr_site sites[8];
     uint32_t a = add(track, one, 1000, NULL), b = add(track, two, 500, NULL);
@@ -164,8 +161,7 @@ static void what_was_live_at_the_peak_is_known(void **state) {
 }
 
 /* A resize changes sums and nothing else: no second record, no lost one. */
-static void a_resize_is_the_same_block(void **state) {
-    (void)state;
+TEST(a_resize_is_the_same_block) {
     struct vr_track *track = track_make();
     struct vr_track_view before, list[4];
     struct vr_track_brief brief;
@@ -190,8 +186,7 @@ static void a_resize_is_the_same_block(void **state) {
 
 /* Sites of queues that are gone make place for others; those that had something at the peak
    stay. */
-static void sites_are_used_again(void **state) {
-    (void)state;
+TEST(sites_are_used_again) {
     struct vr_track *track = track_make();
     struct vr_track_totals totals;
     struct vr_site sites[4];
@@ -211,8 +206,7 @@ static void sites_are_used_again(void **state) {
 }
 
 /* Whatever gets no memory, the call goes on, totals stay exact, and what is missing is counted. */
-static void lost_records_are_counted(void **state) {
-    (void)state;
+TEST(lost_records_are_counted) {
     uint64_t lost = 0;
     for (uint64_t nth = 1; nth <= 4; nth++) {
         struct vr_track *track = track_make();
@@ -235,8 +229,7 @@ static void lost_records_are_counted(void **state) {
     assert_int_equal(lost, 4);
 }
 
-static void a_record_costs_at_most_48_bytes(void **state) {
-    (void)state;
+TEST(a_record_costs_at_most_48_bytes) {
     enum { COUNT = 10000 };
     struct vr_track *track = track_make();
     struct vr_track_totals totals;
@@ -250,7 +243,7 @@ static void a_record_costs_at_most_48_bytes(void **state) {
 
 /* What a signal handler meets that has interrupted the holder of the lock: every call ends at once,
    and tells what it could not keep. */
-static void a_handler_finds_the_lock_held(void **state) {
+TEST(a_handler_finds_the_lock_held) {
     struct vr_track_label label = {.name = "name"};
     struct vr_site_key key = {.tag = "tag", .queue = 3};
     struct vr_track_view view;
@@ -259,7 +252,6 @@ static void a_handler_finds_the_lock_held(void **state) {
     struct vr_site site;
     uint32_t at = 5, place = 0;
     uint64_t id = 0;
-    (void)state;
     struct vr_track *track = track_make();
     uint32_t number = add(track, "tag", 1000, &label), more = add(track, "tag", 1000, &label);
     vr_track_remove(track, more, 1000, 1024, &brief); /* its label waits to be freed */
@@ -290,13 +282,12 @@ static void a_handler_finds_the_lock_held(void **state) {
 }
 
 /* Blocks whose record was lost count all the same; one that is only prepared is not live yet. */
-static void blocks_without_records_count(void **state) {
+TEST(blocks_without_records_count) {
     struct vr_site_key keys[3] = {{.tag = "a"}, {.tag = "b"}, {.tag = "c"}};
     struct vr_track_view view;
     struct vr_track_brief brief = {.id = 7};
     struct vr_site sites[2];
     uint32_t at = 0, found = 0;
-    (void)state;
     struct vr_track *track = track_make();
     assert_int_equal(vr_track_commit(track, 0, 4096, 1000, 1024, 0), 0);
     vr_track_resize(track, 0, (struct vr_track_size){1000, 1024},
@@ -321,10 +312,9 @@ static void blocks_without_records_count(void **state) {
 
 /* ------------------------------------------------------------------ stacks */
 
-static void stacks_without_memory(void **state) {
+TEST(stacks_without_memory) {
     uint64_t frames[VR_STACK_DEPTH];
     char text[VR_FRAME_TEXT];
-    (void)state;
     vr_stacks_reset();
     for (uint64_t nth = 1; nth <= 2; nth++) { /* for the page, and for the stack itself */
         vr_os_fail_at(nth, true, ENOMEM);
@@ -345,9 +335,8 @@ static void stacks_without_memory(void **state) {
 
 /* Allocations without a tag have a site of their own, which the first one makes. If that one is a
    hit, its block goes back to its bin, small or exact, and the request path has it. */
-static void a_hit_waits_for_its_site(void **state) {
+TEST(a_hit_waits_for_its_site) {
     static const uint64_t sizes[] = {1000, 40 * KIB};
-    (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
     for (int i = 0; i < 2; i++) {
         vram_pool *pool = pool_make(&rig, VRAM_SWITCH_ON);
@@ -363,8 +352,7 @@ static void a_hit_waits_for_its_site(void **state) {
 }
 
 /* Hits are hits, counters are what they would be without, and what is live is told exactly. */
-static void tracked_pools_count_as_others_do(void **state) {
-    (void)state;
+TEST(tracked_pools_count_as_others_do) {
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pools[2] = {pool_make(&rig, VRAM_SWITCH_OFF), pool_make(&rig, VRAM_SWITCH_ON)};
     assert_null(inside(pools[0])->track);
@@ -393,8 +381,7 @@ static void tracked_pools_count_as_others_do(void **state) {
 
 /* Who decides: the pool, the device, the option, the preset, the build; the environment before
    all. */
-static void tracking_is_a_choice(void **state) {
-    (void)state;
+TEST(tracking_is_a_choice) {
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool;
     assert_ok(vram_option_set("preset", "inference"));
@@ -430,8 +417,7 @@ static void hear(void *user, const struct vr_event *event) {
     }
 }
 
-static void listeners_hear_everything_in_order(void **state) {
-    (void)state;
+TEST(listeners_hear_everything_in_order) {
     static struct heard heard;
     heard.count = 0;
     struct rig rig = rig_make("sim", "memory=64M");
@@ -469,8 +455,7 @@ static void listeners_hear_everything_in_order(void **state) {
 }
 
 /* Hits are told quickly, with all that is known of them. */
-static void hits_are_told_with_their_tags(void **state) {
-    (void)state;
+TEST(hits_are_told_with_their_tags) {
     static struct heard heard;
     heard.count = 0;
     struct rig rig = rig_make("sim", "memory=64M");
@@ -515,8 +500,7 @@ static void *receive_at_once(void *user) {
 }
 
 /* A child that inherits a receiver sets its own from several threads at once: one of them does. */
-static void a_child_has_one_receiver(void **state) {
-    (void)state;
+TEST(a_child_has_one_receiver) {
     static struct heard heard;
     assert_ok(vr_events_to(hear, &heard));
     for (int round = 0; round < 40; round++) {
@@ -541,26 +525,4 @@ static void a_child_has_one_receiver(void **state) {
     assert_ok(vr_events_to(NULL, NULL));
 }
 
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, clean)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(a_child_has_one_receiver),
-        HERE(a_record_says_what_its_block_is),
-        HERE(names_are_labels),
-        HERE(what_was_live_at_the_peak_is_known),
-        HERE(a_resize_is_the_same_block),
-        HERE(sites_are_used_again),
-        HERE(lost_records_are_counted),
-        HERE(a_record_costs_at_most_48_bytes),
-        HERE(a_handler_finds_the_lock_held),
-        HERE(blocks_without_records_count),
-        HERE(stacks_without_memory),
-        HERE(a_hit_waits_for_its_site),
-        HERE(tracked_pools_count_as_others_do),
-        HERE(tracking_is_a_choice),
-        HERE(listeners_hear_everything_in_order),
-        HERE(hits_are_told_with_their_tags),
-    };
-    return cmocka_run_group_tests_name("track", tests, NULL, NULL);
-}
+EACH_TEST(start, clean)

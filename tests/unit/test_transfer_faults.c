@@ -14,49 +14,9 @@ enum { N = 24, EACH = 512 };
 
 static unsigned char data[4 * N * EACH];
 
-/* Waits as a program does that wants its memory back: whatever the handle says, the queue is
-   through. */
-static vram_status end_of(struct rig *rig, vram_status status, vram_async *async) {
-    vram_error kept = *vram_error_get();
-    if (status == VRAM_OK) {
-        status = vram_async_wait(async, VRAM_TIMEOUT_DEFAULT);
-        kept = *vram_error_get();
-    }
-    assert_int_not_equal(status, VRAM_ERR_INVALID); /* that would be the library's own mistake */
-    for (int i = 0; i < 4 && vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT) != VRAM_OK; i++) {
-        if (vram_error_get()->status == VRAM_ERR_DEVICE_LOST) {
-            break;
-        }
-    }
-    vram_async_end(async);
-    vr_error_restore(&kept);
-    return status;
-}
-
 /* ------------------------------------------------------------------ each part */
 
 typedef vram_status transfer_fn(struct rig *rig, vram_addr a, vram_addr b, vram_async *async);
-
-static vram_status with_memory(struct rig *rig, vram_pool *pool, transfer_fn *transfer) {
-    vram_addr a = 0, b = 0;
-    vram_async async = {{0}};
-    vram_status status = vram_alloc(pool, sizeof data, rig->queue, &a);
-    if (status == VRAM_OK) {
-        status = vram_alloc(pool, sizeof data, rig->queue, &b);
-    }
-    if (status == VRAM_OK) {
-        status = end_of(rig, transfer(rig, a, b, &async), &async);
-    }
-    vram_error kept = *vram_error_get();
-    if (b) {
-        (void)vram_free(b, rig->queue);
-    }
-    if (a) {
-        (void)vram_free(a, rig->queue);
-    }
-    vr_error_restore(&kept);
-    return status;
-}
 
 static vram_status plain(struct rig *rig, vram_addr a, vram_addr b, vram_async *async) {
     vram_status status = vram_transfer_upload(rig->queue, a, data, sizeof data, NULL, async);
@@ -73,14 +33,6 @@ static vram_status plain(struct rig *rig, vram_addr a, vram_addr b, vram_async *
         status = vram_transfer_fill(rig->queue, a, 1, 1, sizeof data, NULL, async);
     }
     return status;
-}
-
-static vram_status waiting(struct rig *rig, vram_addr a, vram_addr b, vram_async *async) {
-    vram_transfer_options sync = by(VRAM_TRANSFER_SYNC), dma = by(VRAM_TRANSFER_DMA_POLLING);
-    (void)b;
-    vram_status status = vram_transfer_upload(rig->queue, a, data, sizeof data, &sync, async);
-    return status == VRAM_OK ? vram_transfer_download(rig->queue, data, a, sizeof data, &dma, async)
-                             : status;
 }
 
 static vram_status strided(struct rig *rig, vram_addr a, vram_addr b, vram_async *async) {
@@ -103,65 +55,13 @@ static vram_status listed(struct rig *rig, vram_addr a, vram_addr b, vram_async 
 /* Large enough for staging. */
 static unsigned char much[300 * 1024];
 
-static vram_status part_staged(struct rig *rig, vram_pool *pool) {
-    vram_addr a = 0;
-    vram_async async = {{0}};
-    vram_status status = vram_alloc(pool, sizeof much, rig->queue, &a);
-    for (int i = 0; i < 2 && status == VRAM_OK; i++) {
-        status = end_of(rig,
-                        i ? vram_transfer_download(rig->queue, much, a, sizeof much, NULL, &async)
-                          : vram_transfer_upload(rig->queue, a, much, sizeof much, NULL, &async),
-                        &async);
-    }
-    vram_error kept = *vram_error_get();
-    if (a) {
-        (void)vram_free(a, rig->queue);
-    }
-    vr_error_restore(&kept);
-    return status;
-}
-
-static vram_status part_plain(struct rig *rig, vram_pool *pool) {
-    return with_memory(rig, pool, plain);
-}
-static vram_status part_waiting(struct rig *rig, vram_pool *pool) {
-    return with_memory(rig, pool, waiting);
-}
-static vram_status part_strided(struct rig *rig, vram_pool *pool) {
-    return with_memory(rig, pool, strided);
-}
-static vram_status part_listed(struct rig *rig, vram_pool *pool) {
-    return with_memory(rig, pool, listed);
-}
-
-/* Through host memory from a device that may not be read. */
-static vram_status part_bridged(struct rig *rig, vram_pool *pool) {
-    vram_addr there = 0, here = 0;
-    vram_async async = {{0}};
-    vram_status status = vram_device_alloc(rig->other, sizeof data, VRAM_MEMORY_DEVICE, &there);
-    if (status == VRAM_OK) {
-        status = vram_alloc(pool, sizeof data, rig->queue, &here);
-    }
-    if (status == VRAM_OK) {
-        status = end_of(rig, vram_transfer_copy(rig->queue, here, there, sizeof data, NULL, &async),
-                        &async);
-    }
-    vram_error kept = *vram_error_get();
-    if (here) {
-        (void)vram_free(here, rig->queue);
-    }
-    vr_error_restore(&kept);
-    return status; /* what is on the other device goes with it */
-}
-
 /* The block that such a copy goes through stays until the download into it is known to have ended:
    also when the driver does not say how far it is. Its work is thousands of calls late. */
-static void a_bridge_stays_under_work(void **state) {
+TEST(a_bridge_stays_under_work) {
     enum { BYTES = 4 << 20 };
     vram_addr there, here;
     vram_async async = {{0}};
     vram_device_info info = {.size = sizeof info};
-    (void)state;
     struct rig rig = rig_make("host,sim", "memory=64M,lag=10000,seed=3,real=on");
     assert_non_null(rig.other);
     assert_ok(vram_device_describe(rig.device, &info));
@@ -180,90 +80,57 @@ static void a_bridge_stays_under_work(void **state) {
     vram_context_destroy(rig.context);
 }
 
-static void plain_survives_every_failure(void **state) {
-    (void)state;
-    fail_every_call(part_plain, "memory=64M");
-}
-static void waiting_survives_every_failure(void **state) {
-    (void)state;
-    fail_every_call(part_waiting, "memory=64M,lag=5");
-}
-static void strided_survives_every_failure(void **state) {
-    (void)state;
-    fail_every_call(part_strided, "memory=64M,real=on");
-}
-static void lists_survive_every_failure(void **state) {
-    (void)state;
-    fail_every_call(part_listed, "memory=64M,real=on");
-}
-static void bridges_survive_every_failure(void **state) {
-    (void)state;
-    fail_every_call(part_bridged, "memory=64M,devices=2,real=on");
-}
-
-static void staged_survives_every_failure(void **state) {
-    (void)state;
-    fail_every_call(part_staged, "memory=64M");
-}
-
 /* A deadline holds for ordinary memory too, which staging and drivers wait for inside their
    calls. */
-static void deadlines_hold_for_ordinary_memory(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M,lag=10000");
+TEST(deadlines_hold_for_ordinary_memory, "sim:memory=64M,lag=10000") {
     vram_transfer_options sync = by(VRAM_TRANSFER_SYNC);
-    vram_addr a = memory_of(rig.device, sizeof much);
+    vram_addr a = memory_of(rig->device, sizeof much);
     sync.timeout_ns = 3000000;
-    hook_set(rig.device);
+    hook_set(rig->device);
     hook.poll_answer = VRAM_ERR_NOT_READY;
-    assert_ok(vram_queue_fill(rig.queue, a, 1, 1, 64));
+    assert_ok(vram_queue_fill(rig->queue, a, 1, 1, 64));
     for (int i = 0; i < 2; i++) {
         uint64_t before = vr_os_now();
-        assert_int_equal(i ? vram_transfer_download(rig.queue, much, a, sizeof much, &sync, NULL)
-                           : vram_transfer_upload(rig.queue, a, much, sizeof much, &sync, NULL),
+        assert_int_equal(i ? vram_transfer_download(rig->queue, much, a, sizeof much, &sync, NULL)
+                           : vram_transfer_upload(rig->queue, a, much, sizeof much, &sync, NULL),
                          VRAM_ERR_TIMEOUT);
         assert_true(vr_os_now() - before < 30 * SECOND);
     }
-    assert_int_equal(calls_of(&rig, VRAM_SIM_DOWNLOAD) + calls_of(&rig, VRAM_SIM_UPLOAD), 0);
+    assert_int_equal(calls_of(rig, VRAM_SIM_DOWNLOAD) + calls_of(rig, VRAM_SIM_UPLOAD), 0);
     hook.poll_answer = VRAM_OK;
     sync.timeout_ns = 0;
-    assert_ok(vram_transfer_download(rig.queue, much, a, sizeof much, &sync, NULL));
+    assert_ok(vram_transfer_download(rig->queue, much, a, sizeof much, &sync, NULL));
     assert_int_equal(much[63], 1);
-    rig_end_clean(&rig);
 }
 
 /* Memory that is page-locked in place is copied as it is, and counted so; before and after it is
    staged. */
-static void registered_memory_goes_as_it_is(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_addr a = memory_of(rig.device, sizeof much);
+TEST(registered_memory_goes_as_it_is, "sim:memory=64M") {
+    vram_addr a = memory_of(rig->device, sizeof much);
     vram_transfer_stats stats = {.size = sizeof stats};
     vram_async async;
     for (int i = 0; i < 3; i++) {
         if (i == 1) {
-            assert_ok(vram_pinned_begin(rig.device, much, sizeof much));
+            assert_ok(vram_pinned_begin(rig->device, much, sizeof much));
         } else if (i == 2) {
-            assert_ok(vram_pinned_end(rig.device, much, sizeof much));
-            assert_ok(vram_pinned_forget(rig.device, much, sizeof much));
+            assert_ok(vram_pinned_end(rig->device, much, sizeof much));
+            assert_ok(vram_pinned_forget(rig->device, much, sizeof much));
         }
-        assert_ok(vram_transfer_upload(rig.queue, a, much, sizeof much, NULL, &async));
+        assert_ok(vram_transfer_upload(rig->queue, a, much, sizeof much, NULL, &async));
         expect_result(&async, sizeof much);
-        assert_ok(vram_transfer_stats_get(rig.device, VRAM_TRANSFER_TO_DEVICE,
+        assert_ok(vram_transfer_stats_get(rig->device, VRAM_TRANSFER_TO_DEVICE,
                                           VRAM_ROUTE_REGISTERED, &stats));
         assert_int_equal(stats.operations, i >= 1);
     }
-    expect_contents(rig.queue, a, much, sizeof much);
-    rig_end_clean(&rig);
+    expect_contents(rig->queue, a, much, sizeof much);
 }
 
 /* ----------------------------------------------------------------------- lost */
 
 /* The device is lost at call 1, 2, 3 ...: the call says so, or the handle does, once, and every
    time it is asked; and whatever was taken for the transfer has gone when the context has. */
-static void lost_in_the_middle(void **state) {
+TEST(lost_in_the_middle) {
     transfer_fn *const parts[] = {plain, listed, strided};
-    (void)state;
     for (int part = 0; part < 3; part++) {
         bool struck = true;
         for (uint64_t nth = 1; struck; nth += FAULT_STEP) {
@@ -291,17 +158,4 @@ static void lost_in_the_middle(void **state) {
             assert_true(times(&told) <= 1);
         }
     }
-}
-
-#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        HERE(plain_survives_every_failure),    HERE(waiting_survives_every_failure),
-        HERE(strided_survives_every_failure),  HERE(lists_survive_every_failure),
-        HERE(bridges_survive_every_failure),   HERE(a_bridge_stays_under_work),
-        HERE(staged_survives_every_failure),   HERE(deadlines_hold_for_ordinary_memory),
-        HERE(registered_memory_goes_as_it_is), HERE(lost_in_the_middle),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

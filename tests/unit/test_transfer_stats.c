@@ -3,31 +3,17 @@
  * test_transfer_stats.c: what transfers are counted as: by direction and route, under a clock of
  * the test's own, by many threads at once, and where there is no memory to count in.
  */
-#include "base/clock.h"
 #include "unit/device_world.h"
 #include "unit/json_check.h"
 #include "unit/report_text.h"
+#include "unit/test_time.h"
 #include "unit/transfer_stats_of.h"
 #include "vram/vram.h"
 #include "xfer/async_record.h"
 #include "xfer/transfer_counts.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
-
-static atomic_uint_fast64_t time_ns; /* of the test's clock */
-
-static uint64_t test_now(void *user) {
-    (void)user;
-    return atomic_load(&time_ns);
-}
-
-static void clock_is_ours(bool ours) {
-    static const struct vr_clock_source source = {.now = test_now};
-    atomic_store(&time_ns, 1000000);
-    vr_clock_set(ours ? &source : NULL);
-}
 
 static struct vr_device_object *enter(vram_device *device) {
     void *entered;
@@ -38,214 +24,76 @@ static struct vr_device_object *enter(vram_device *device) {
 /* -------------------------------------------------------------------- counting */
 
 /* Two copies that overlap: 1024 ns together, then nothing for a while, then one alone. */
-static void counted_by_direction_and_route(void **state) {
+TEST(counted_by_direction_and_route, "sim:") {
     struct vr_transfer_count first, second, third;
-    (void)state;
-    struct rig rig = rig_make("sim", "");
-    struct vr_device_object *device = enter(rig.device);
-    clock_is_ours(true);
-    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).started, 0);
+    struct vr_device_object *device = enter(rig->device);
+    test_time_begin(1000000, 0);
+    assert_int_equal(transfer_stats_of(rig->device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).started, 0);
     vr_transfer_begin(device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_STAGED, &first);
-    atomic_fetch_add(&time_ns, 256);
+    atomic_fetch_add(&test_time_ns, 256);
     vr_transfer_begin(device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC, &second);
-    atomic_fetch_add(&time_ns, 512);
+    atomic_fetch_add(&test_time_ns, 512);
     vr_transfer_end(&first, 4096, VRAM_OK);
-    vram_transfer_stats running = transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    vram_transfer_stats running = transfer_stats_of(rig->device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
     assert_int_equal(running.started, 2);
     assert_int_equal(running.operations, 1);
     assert_int_equal(running.busy_ns, 768);
-    atomic_fetch_add(&time_ns, 256);
+    atomic_fetch_add(&test_time_ns, 256);
     vr_transfer_end(&second, 8192, VRAM_OK);
-    atomic_fetch_add(&time_ns, 1 << 20);
+    atomic_fetch_add(&test_time_ns, 1 << 20);
     vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_STAGED, &third);
-    atomic_fetch_add(&time_ns, 2048);
+    atomic_fetch_add(&test_time_ns, 2048);
     vr_transfer_end(&third, 1024, VRAM_OK);
 
     vram_transfer_stats staged =
-        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_STAGED);
+        transfer_stats_of(rig->device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_STAGED);
     assert_int_equal(staged.operations, 1);
     assert_int_equal(staged.bytes, 4096);
     assert_int_equal(staged.busy_ns, 768);
     assert_int_equal(staged.latency_ns, 768);
     assert_int_equal(staged.histogram[9], 1);
-    vram_transfer_stats up = transfer_stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ANY);
+    vram_transfer_stats up =
+        transfer_stats_of(rig->device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ANY);
     assert_int_equal(up.operations, 2);
     assert_int_equal(up.bytes, 12288);
     assert_int_equal(up.busy_ns, 1024);
     assert_int_equal(up.latency_ns, 768 + 768);
     assert_true(up.bytes_per_second > 11.99e9 && up.bytes_per_second < 12.01e9);
-    vram_transfer_stats all = transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    vram_transfer_stats all = transfer_stats_of(rig->device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
     assert_int_equal(all.operations, 3);
     assert_int_equal(all.busy_ns, 3072);
     assert_int_equal(all.min_latency_ns, 768);
     assert_int_equal(all.max_latency_ns, 2048);
     assert_int_equal(all.histogram[9], 2);
     assert_int_equal(all.histogram[11], 1);
-    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_PEER, VRAM_ROUTE_ANY).started, 0);
-    clock_is_ours(false);
+    assert_int_equal(transfer_stats_of(rig->device, VRAM_TRANSFER_PEER, VRAM_ROUTE_ANY).started, 0);
+    test_time_end();
     vr_leave(device);
-    rig_end_clean(&rig);
-}
-
-/* What fails moves nothing, what ends twice counts once. */
-static void failures_and_second_ends(void **state) {
-    struct vr_transfer_count count;
-    (void)state;
-    struct rig rig = rig_make("sim", "");
-    struct vr_device_object *device = enter(rig.device);
-    vr_transfer_begin(device, VRAM_TRANSFER_PEER, VRAM_ROUTE_SYNC, &count);
-    vr_transfer_end(&count, 4096, VRAM_ERR_DEVICE_LOST);
-    vr_transfer_end(&count, 4096, VRAM_OK);
-    vram_transfer_stats stats = transfer_stats_of(rig.device, VRAM_TRANSFER_PEER, VRAM_ROUTE_SYNC);
-    assert_int_equal(stats.started, 1);
-    assert_int_equal(stats.operations, 1);
-    assert_int_equal(stats.failures, 1);
-    assert_int_equal(stats.bytes, 0);
-    count = (struct vr_transfer_count){0};
-    vr_transfer_end(&count, 1, VRAM_OK); /* of none that began */
-    vr_leave(device);
-    rig_end_clean(&rig);
-}
-
-/* Work that is over by the time that its handle is made counts at once. */
-static void over_before_the_handle(void **state) {
-    static const vram_async over = {{0, 0, 0, 64}};
-    struct vr_transfer_count count;
-    (void)state;
-    struct rig rig = rig_make("sim", "");
-    struct vr_device_object *device = enter(rig.device);
-    vr_transfer_begin(device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC, &count);
-    vr_async_count(&over, &count);
-    vram_transfer_stats stats =
-        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC);
-    assert_int_equal(stats.operations, 1);
-    assert_int_equal(stats.bytes, 64);
-    assert_int_equal(stats.failures, 0);
-    vr_leave(device);
-    rig_end_clean(&rig);
 }
 
 /* Of 1000 ns under way a quarter was waited for; more waiting than work is no overlap, not a
    negative one. */
-static void overlap_and_stalls(void **state) {
+TEST(overlap_and_stalls, "sim:") {
     struct vr_transfer_count count;
-    (void)state;
-    struct rig rig = rig_make("sim", "");
-    struct vr_device_object *device = enter(rig.device);
-    clock_is_ours(true);
+    struct vr_device_object *device = enter(rig->device);
+    test_time_begin(1000000, 0);
     vr_transfer_stalled(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK, 300);
     vr_transfer_stalled(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK, 200);
     vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK, &count);
-    atomic_fetch_add(&time_ns, 1024);
+    atomic_fetch_add(&test_time_ns, 1024);
     vr_transfer_waited(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK, 256);
     vr_transfer_end(&count, 64, VRAM_OK);
     vram_transfer_stats stats =
-        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK);
+        transfer_stats_of(rig->device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK);
     assert_int_equal(stats.stalls, 2);
     assert_int_equal(stats.stall_ns, 500);
     assert_int_equal(stats.waited_ns, 256);
     assert_true(stats.overlap == 0.75);
     vr_transfer_waited(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK, 4096);
-    stats = transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    stats = transfer_stats_of(rig->device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
     assert_true(stats.overlap == 0);
-    clock_is_ours(false);
+    test_time_end();
     vr_leave(device);
-    rig_end_clean(&rig);
-}
-
-/* More under way than a cell counts: the time is that of those it has, and nothing else suffers. */
-static void more_than_fit(void **state) {
-    enum { MANY = (1 << 16) + 10 };
-    static struct vr_transfer_count counts[MANY];
-    (void)state;
-    struct rig rig = rig_make("sim", "");
-    struct vr_device_object *device = enter(rig.device);
-    clock_is_ours(true);
-    for (int i = 0; i < MANY; i++) {
-        vr_transfer_begin(device, VRAM_TRANSFER_FILL, VRAM_ROUTE_BATCH, &counts[i]);
-    }
-    atomic_fetch_add(&time_ns, 640);
-    for (int i = 0; i < MANY; i++) {
-        vr_transfer_end(&counts[i], 1, VRAM_OK);
-    }
-    atomic_fetch_add(&time_ns, 640);
-    vram_transfer_stats stats = transfer_stats_of(rig.device, VRAM_TRANSFER_FILL, VRAM_ROUTE_BATCH);
-    assert_int_equal(stats.operations, MANY);
-    assert_int_equal(stats.bytes, MANY);
-    assert_int_equal(stats.busy_ns, 640);
-    clock_is_ours(false);
-    vr_leave(device);
-    rig_end_clean(&rig);
-}
-
-enum { THREADS = 4, ROUNDS = 2000 };
-
-static void *count_many(void *user) {
-    struct vr_transfer_count count;
-    for (int i = 0; i < ROUNDS; i++) {
-        vr_transfer_begin(user, (vram_transfer_direction)(i % 5), (vram_transfer_route)(i % 10),
-                          &count);
-        vr_transfer_end(&count, 10, i % 4 ? VRAM_OK : VRAM_ERR_TIMEOUT);
-    }
-    return NULL;
-}
-
-/* Nothing is lost between threads, the table's making included, and nobody is left under way. */
-static void threads_count_together(void **state) {
-    pthread_t threads[THREADS];
-    (void)state;
-    struct rig rig = rig_make("sim", "");
-    struct vr_device_object *device = enter(rig.device);
-    for (int i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, count_many, device), 0);
-    }
-    for (int i = 0; i < THREADS; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    vram_transfer_stats all = transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY),
-                        sum = {0};
-    for (int direction = 0; direction < VRAM_TRANSFER_ANY; direction++) {
-        for (int route = 0; route < VRAM_ROUTE_ANY; route++) {
-            vram_transfer_stats one = transfer_stats_of(
-                rig.device, (vram_transfer_direction)direction, (vram_transfer_route)route);
-            sum.operations += one.operations;
-            sum.bytes += one.bytes;
-        }
-    }
-    assert_int_equal(all.started, THREADS * ROUNDS);
-    assert_int_equal(all.operations, THREADS * ROUNDS);
-    assert_int_equal(all.failures, THREADS * ROUNDS / 4);
-    assert_int_equal(sum.operations, all.operations);
-    assert_int_equal(sum.bytes, all.bytes);
-    uint64_t busy = all.busy_ns;
-    vr_clock_sleep(1000000);
-    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).busy_ns,
-                     busy);
-    vr_leave(device);
-    rig_end_clean(&rig);
-}
-
-/* Without memory for the table transfers go on, and the error record is as it was. */
-static void without_memory(void **state) {
-    struct vr_transfer_count count;
-    (void)state;
-    struct rig rig = rig_make("sim", "");
-    struct vr_device_object *device = enter(rig.device);
-    vram_error_clear();
-    vr_mem_fail_at(1, true);
-    vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_RING, &count);
-    vr_transfer_stalled(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_RING, 1);
-    vr_transfer_waited(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_RING, 1);
-    vr_transfer_end(&count, 10, VRAM_OK);
-    vr_mem_fail_at(0, false);
-    expect_no_record();
-    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).started, 0);
-    vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_RING, &count);
-    vr_transfer_end(&count, 10, VRAM_OK);
-    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).operations,
-                     1);
-    vr_leave(device);
-    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------------------- transfers */
@@ -257,10 +105,9 @@ static uint64_t operations_of(vram_device *device, vram_transfer_direction direc
 
 /* Copies of every strategy are counted where they belong, with or without a handle, and none
    twice. */
-static void public_copies_are_counted(void **state) {
+TEST(public_copies_are_counted) {
     enum { BYTES = 4096 };
     static unsigned char bytes[BYTES];
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     vram_transfer_options how = {.size = sizeof how};
     vram_addr addr;
@@ -306,9 +153,8 @@ static void public_copies_are_counted(void **state) {
 
 /* What the driver refuses, and what a lost device leaves behind, ends as a failure, exactly
    once. */
-static void failing_copies_are_counted(void **state) {
+TEST(failing_copies_are_counted) {
     static unsigned char bytes[64];
-    (void)state;
     struct rig rig = rig_make("sim", "lag=100");
     vram_addr addr;
     vram_async async;
@@ -344,12 +190,11 @@ static uint64_t leb_at(const unsigned char **at) {
 }
 
 /* A trace has each transfer as a record of its own, which is none of its events. */
-static void traces_have_them(void **state) {
+TEST(traces_have_them) {
     static unsigned char file[1 << 18], bytes[4096];
     char path[64];
     vram_trace *trace;
     vram_addr addr;
-    (void)state;
     struct rig rig = rig_make("host", NULL);
     snprintf(path, sizeof path, "transfer_stats_%llu.vrt", (unsigned long long)vr_os_process_id());
     vram_trace_options options = {.size = sizeof options, .path = path};
@@ -390,9 +235,8 @@ static void traces_have_them(void **state) {
 
 /* --------------------------------------------------------------------- reading */
 
-static void percentiles(void **state) {
+TEST(percentiles) {
     vram_transfer_stats stats = {.size = sizeof stats};
-    (void)state;
     assert_int_equal(vram_transfer_stats_percentile(&stats, 50), 0);
     stats.histogram[3] = 90; /* 8 to 15 ns */
     stats.histogram[10] = 9; /* 1024 to 2047 */
@@ -411,39 +255,10 @@ static void percentiles(void **state) {
     assert_int_equal(vram_transfer_stats_percentile(NULL, 50), 0);
 }
 
-static void bad_input(void **state) {
-    vram_transfer_stats stats = {.size = sizeof stats}, small = {.size = 4};
-    (void)state;
-    struct rig rig = rig_make("sim", "");
-    static const int directions[] = {-1, VRAM_TRANSFER_ANY + 1, VRAM_TRANSFER_ANY, 0, 0};
-    static const int routes[] = {0, 0, 0, -1, VRAM_ROUTE_ANY + 1};
-    for (int i = 0; i < 5; i++) {
-        assert_int_equal(vram_transfer_stats_get(rig.device, (vram_transfer_direction)directions[i],
-                                                 (vram_transfer_route)routes[i], &stats),
-                         VRAM_ERR_INVALID);
-    }
-    assert_int_equal(vram_transfer_stats_get(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY, NULL),
-                     VRAM_ERR_INVALID);
-    assert_int_equal(vram_transfer_stats_get(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY, &small),
-                     VRAM_ERR_INVALID);
-    assert_int_equal(vram_transfer_stats_write(rig.device, VRAM_REPORT_JSON, NULL, NULL),
-                     VRAM_ERR_INVALID);
-    assert_int_equal(
-        vram_transfer_stats_write(rig.device, (vram_report_format)2, report_text_take, NULL),
-        VRAM_ERR_INVALID);
-    assert_string_equal(vram_transfer_direction_name(VRAM_TRANSFER_TO_HOST), "to_host");
-    assert_string_equal(vram_transfer_direction_name((vram_transfer_direction)77), "unknown");
-    assert_string_equal(vram_transfer_route_name(VRAM_ROUTE_ANY), "any");
-    assert_string_equal(vram_transfer_route_name((vram_transfer_route)-1), "unknown");
-    vram_error_clear();
-    rig_end_clean(&rig);
-}
-
 /* The time of a transfer that is under way counts from its beginning, not from the device's. */
-static void what_is_under_way_counts(void **state) {
+TEST(what_is_under_way_counts) {
     struct vr_transfer_count first, second;
     vram_transfer_stats stats = {.size = sizeof stats};
-    (void)state;
     struct rig rig = rig_make("sim", "");
     struct vr_device_object *device = enter(rig.device);
     vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING, &first);
@@ -497,21 +312,19 @@ static void expect_numbers(const char *text, const vram_transfer_stats *stats) {
     }
 }
 
-static void as_report(void **state) {
+TEST(as_report, "sim:") {
     static struct report_text page;
     struct vr_transfer_count count;
-    (void)state;
-    struct rig rig = rig_make("sim", "");
-    struct vr_device_object *device = enter(rig.device);
+    struct vr_device_object *device = enter(rig->device);
     memset(&page, 0, sizeof page);
-    assert_ok(vram_transfer_stats_write(rig.device, VRAM_REPORT_TEXT, report_text_take, &page));
+    assert_ok(vram_transfer_stats_write(rig->device, VRAM_REPORT_TEXT, report_text_take, &page));
     assert_string_equal(page.text, "transfers by direction and route:\n  none\n");
-    clock_is_ours(true);
+    test_time_begin(1000000, 0);
     vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING, &count);
     vr_transfer_end(&count, 10, VRAM_OK); /* in no time */
-    clock_is_ours(false);
+    test_time_end();
     page.bytes = 0;
-    assert_ok(vram_transfer_stats_write(rig.device, VRAM_REPORT_JSON, report_text_take, &page));
+    assert_ok(vram_transfer_stats_write(rig->device, VRAM_REPORT_JSON, report_text_take, &page));
     assert_true(json_check(page.text, page.bytes));
     report_text_give("transfers", page.text);
     assert_non_null(strstr(page.text, "\"schema\": \"vram.transfers/1\""));
@@ -521,11 +334,11 @@ static void as_report(void **state) {
     assert_null(strstr(page.text, "to_device"));
     assert_non_null(strstr(page.text, "\"below_ns\": 2,"));
     vram_transfer_stats stats = {.size = sizeof stats};
-    assert_ok(
-        vram_transfer_stats_get(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING, &stats));
+    assert_ok(vram_transfer_stats_get(rig->device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING,
+                                      &stats));
     expect_numbers(page.text, &stats);
     page.bytes = 0;
-    assert_ok(vram_transfer_stats_write(rig.device, VRAM_REPORT_TEXT, report_text_take, &page));
+    assert_ok(vram_transfer_stats_write(rig->device, VRAM_REPORT_TEXT, report_text_take, &page));
     assert_non_null(
         strstr(page.text, "  to_host    dma_polling  1 of 1 ended, 0 failed; 10 B at "));
     assert_non_null(strstr(page.text, "  any        any          1 of 1 ended"));
@@ -533,40 +346,16 @@ static void as_report(void **state) {
     page.room = page.bytes - 1;
     page.bytes = 0;
     assert_int_equal(
-        vram_transfer_stats_write(rig.device, VRAM_REPORT_TEXT, report_text_take, &page),
+        vram_transfer_stats_write(rig->device, VRAM_REPORT_TEXT, report_text_take, &page),
         VRAM_ERR_IO);
     vr_leave(device);
-    rig_end_clean(&rig);
-}
-
-/* Page-locked memory of the device goes as it is, also by its pointer. */
-static void locked_memory_is_not_staged(void **state) {
-    vram_addr addr, locked;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
-    struct vr_device_object *device = enter(rig.device);
-    device->base.pageable_waits = true;
-    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
-    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_PINNED, &locked));
-    void *pointer = (void *)(uintptr_t)locked;
-    assert_ok(vram_transfer_upload(rig.queue, addr, pointer, MIB, NULL, NULL));
-    assert_ok(vram_transfer_download(rig.queue, pointer, addr, MIB, NULL, NULL));
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).started, 2);
-    assert_int_equal(
-        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_STAGED).started, 0);
-    assert_int_equal(
-        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_STAGED).started, 0);
-    vr_leave(device);
-    rig_end_clean(&rig);
 }
 
 /* Small copies of ordinary memory go the driver's way, but not downloads where it makes the caller
    wait. */
-static void small_copies_go_the_drivers_way(void **state) {
+TEST(small_copies_go_the_drivers_way) {
     static char memory[1000];
     vram_addr addr;
-    (void)state;
     for (int waits = 0; waits < 2; waits++) {
         struct rig rig = rig_make("sim", "memory=64M");
         struct vr_device_object *device = enter(rig.device);
@@ -585,26 +374,4 @@ static void small_copies_go_the_drivers_way(void **state) {
         vr_leave(device);
         rig_end_clean(&rig);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(counted_by_direction_and_route, start, nothing_left),
-        cmocka_unit_test_setup_teardown(failures_and_second_ends, start, nothing_left),
-        cmocka_unit_test_setup_teardown(over_before_the_handle, start, nothing_left),
-        cmocka_unit_test_setup_teardown(overlap_and_stalls, start, nothing_left),
-        cmocka_unit_test_setup_teardown(what_is_under_way_counts, start, nothing_left),
-        cmocka_unit_test_setup_teardown(more_than_fit, start, nothing_left),
-        cmocka_unit_test_setup_teardown(threads_count_together, start, nothing_left),
-        cmocka_unit_test_setup_teardown(without_memory, start, nothing_left),
-        cmocka_unit_test_setup_teardown(public_copies_are_counted, start, nothing_left),
-        cmocka_unit_test_setup_teardown(locked_memory_is_not_staged, start, nothing_left),
-        cmocka_unit_test_setup_teardown(failing_copies_are_counted, start, nothing_left),
-        cmocka_unit_test_setup_teardown(small_copies_go_the_drivers_way, start, nothing_left),
-        cmocka_unit_test_setup_teardown(traces_have_them, start, nothing_left),
-        cmocka_unit_test_setup_teardown(percentiles, start, nothing_left),
-        cmocka_unit_test_setup_teardown(bad_input, start, nothing_left),
-        cmocka_unit_test_setup_teardown(as_report, start, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,13 +6,8 @@
 #include "unit/assert_ok.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 
 #include <vram/vram.h>
-
-#include <cmocka.h>
 
 /* The calls of one copy. */
 #define CALLS(X)                                                                                   \
@@ -60,8 +55,7 @@ static void fill(struct copy *copy) {
     assert_ok(copy->vram_queue_mark(copy->queue, &copy->point));
 }
 
-static int load(void **state) {
-    (void)state;
+static int load(void) {
 #define OWN(name) copies[0].name = name;
     CALLS(OWN)
 #undef OWN
@@ -80,8 +74,7 @@ static int load(void **state) {
 }
 
 /* Both copies were used in the same way, so without a mark they would have the same numbers. */
-static void handles_of_the_other_copy_are_none(void **state) {
-    (void)state;
+TEST(handles_of_the_other_copy_are_none) {
     fill(&copies[0]);
     fill(&copies[1]);
     for (int i = 0; i < 2; i++) {
@@ -124,7 +117,4 @@ static void handles_of_the_other_copy_are_none(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(handles_of_the_other_copy_are_none)};
-    return cmocka_run_group_tests_name("two_copies", tests, load, NULL);
-}
+WHOLE_FILE(load, NULL)

@@ -13,8 +13,7 @@ static vram_visibility of_text(const char *text) {
 }
 
 /* Item 15: texts as /proc/version has them. */
-static void acceptance_15_wsl_is_known_by_its_kernel(void **state) {
-    (void)state;
+TEST(acceptance_15_wsl_is_known_by_its_kernel) {
     assert_int_equal(of_text("Linux version 5.15.153.1-microsoft-standard-WSL2 (root@941d701f84f1) "
                              "(gcc (GCC) 11.2.0) #1 SMP Fri Mar 29 23:14:13 UTC 2024"),
                      VRAM_VISIBILITY_DEVICE);
@@ -32,8 +31,7 @@ static void acceptance_15_wsl_is_known_by_its_kernel(void **state) {
     assert_int_equal(of_text("awsl"), VRAM_VISIBILITY_SYSTEM); /* part of a word in small letters */
 }
 
-static void platforms_differ(void **state) {
-    (void)state;
+TEST(platforms_differ) {
     static const struct {
         vram_platform platform;
         vram_visibility visibility;
@@ -67,8 +65,7 @@ static vram_visibility of_device(const char *backend, vram_device_kind kind, uin
     return visibility;
 }
 
-static void devices_differ(void **state) {
-    (void)state;
+TEST(devices_differ) {
     const vram_visibility system = VRAM_VISIBILITY_SYSTEM, device = VRAM_VISIBILITY_DEVICE,
                           dma = VRAM_VISIBILITY_DMA;
     const uint32_t cuda = VRAM_CAP_PINNED | VRAM_CAP_TRUE_ADDRESS | VRAM_CAP_KERNELS;
@@ -90,8 +87,7 @@ static void devices_differ(void **state) {
     assert_int_equal(of_device("new", VRAM_DEVICE_GPU, cuda, system), dma);
 }
 
-static void a_device_is_asked(void **state) {
-    (void)state;
+TEST_IN(start, nothing_left, a_device_is_asked) {
     struct rig host = rig_make("host", NULL), sim = rig_make("sim", "real=on");
     vram_visibility visibility = VRAM_VISIBILITY_AUTO;
     char reason[VRAM_VISIBILITY_REASON_MAX];
@@ -104,14 +100,4 @@ static void a_device_is_asked(void **state) {
     assert_int_equal(vram_visibility_detect(NULL, NULL, &visibility, reason), VRAM_ERR_INVALID);
     vram_context_destroy(host.context);
     vram_context_destroy(sim.context);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(acceptance_15_wsl_is_known_by_its_kernel),
-        cmocka_unit_test(platforms_differ),
-        cmocka_unit_test(devices_differ),
-        cmocka_unit_test_setup_teardown(a_device_is_asked, start, nothing_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,14 +17,12 @@ enum {
 
 static struct world world;
 
-static int open_shim(void **state) {
-    (void)state;
+static int open_shim(void) {
     shim_open();
     return 0;
 }
 
-static int shim_new(void **state) {
-    (void)state;
+static int shim_new(void) {
     shim->reset();
     world = (struct world){.device.impl = NULL};
     return 0;
@@ -50,25 +48,7 @@ static void give(vram_addr addr, uint64_t bytes) {
 
 /* ----------------------------------------------------------------- starting */
 
-static void memory_that_cannot_be_is_left_out(void **state) {
-    const struct vr_vk_memory_properties good = {.type_count = 1,
-                                                 .types = {{LOCAL | VISIBLE | COHERENT, 0}},
-                                                 .heap_count = 1,
-                                                 .heaps = {{VR_GIB, VR_VK_HEAP_DEVICE_LOCAL}}};
-    struct vr_vk_memory_properties cases[5] = {good, good, good, good, good};
-    (void)state;
-    cases[0].type_count = VR_VK_MEMORY_TYPES + 1;
-    cases[1].heap_count = UINT32_MAX; /* no heap beyond the last one is read */
-    cases[2].types[0].heap = 1;
-    cases[3].types[0].flags = LOCAL;
-    cases[4].types[0].flags = LOCAL | VISIBLE; /* which would have to be flushed */
-    for (int i = 0; i < 5; i++) {
-        shim->pretence.memory = &cases[i];
-        assert_absent(VRAM_ERR_NO_DEVICE, "memory types cannot be");
-    }
-}
-
-static void families_are_chosen(void **state) {
+TEST(families_are_chosen) {
     static const struct vr_vk_family none[] = {{.flags = VR_VK_QUEUE_TRANSFER, .count = 1},
                                                {.flags = VR_VK_QUEUE_COMPUTE, .count = 0}};
     static const struct vr_vk_family some[] = {
@@ -77,7 +57,6 @@ static void families_are_chosen(void **state) {
         {.flags = VR_VK_QUEUE_COMPUTE, .count = 0},
         {.flags = VR_VK_QUEUE_TRANSFER, .count = 1}};
     struct vr_queue second, third;
-    (void)state;
     shim->pretence.families = none;
     shim->pretence.family_count = 2;
     assert_absent(VRAM_ERR_NO_DEVICE, "no queue for compute");
@@ -99,28 +78,10 @@ static void families_are_chosen(void **state) {
     world_close(&world);
 }
 
-static void extensions_are_read_as_far_as_there_is_room(void **state) {
-    (void)state;
-    shim->pretence.no_extensions = true;
-    world_open(&world);
-    assert_null(world.device.share);
-    assert_non_null(strstr(world.device.no_share, "VK_KHR_external_memory_fd"));
-    world_close(&world);
-    shim->pretence.more_extensions = true;
-    world_open(&world);
-    assert_non_null(world.device.share);
-    world_close(&world);
-    shim->pretence.incomplete = true; /* a device or an extension has come meanwhile */
-    world_open(&world);
-    assert_non_null(world.device.share);
-    world_close(&world);
-}
-
-static void properties_are_told(void **state) {
+TEST(properties_are_told) {
     /* The one UUID in 2^32 whose hash is 0, which means "none". */
     static const uint8_t uuid[16] = {0x6c, 0x69, 0x62, 0x76, 0x72, 0x61, 0x6d, 0x20,
                                      0x74, 0x65, 0x73, 0x01, 0x00, 0xef, 0xe6, 0x1e};
-    (void)state;
     shim->pretence.integrated = true;
     shim->pretence.device_version = VR_VK_VERSION(1, 2);
     shim->pretence.driver_uuid = uuid;
@@ -143,8 +104,7 @@ static void open_meanwhile(void) {
 }
 
 /* Of two threads that open the device at once, one finds that of the other. */
-static void a_device_that_another_thread_opened_is_shared(void **state) {
-    (void)state;
+TEST(a_device_that_another_thread_opened_is_shared) {
     shim->pretence.before_device = open_meanwhile;
     world_open(&world);
     assert_int_equal(shim->calls("vkCreateDevice"), 2);
@@ -175,10 +135,9 @@ static uint64_t used(int heap) {
     return vr_load(&physical_of(&world.backend)->heap_used[heap], VR_RELAXED);
 }
 
-static void types_are_taken_in_their_order(void **state) {
+TEST(types_are_taken_in_their_order) {
     vram_addr all, window, pinned, none = 7;
     vram_value free_bytes, total;
-    (void)state;
     shim->pretence.memory = &card;
     shim->pretence.budget = true;
     shim->pretence.budget_bytes = VR_GIB;
@@ -212,10 +171,9 @@ static void types_are_taken_in_their_order(void **state) {
 }
 
 /* Where mapped memory begins inside a page, a second, larger allocation is made. */
-static void the_second_allocation_may_fail_too(void **state) {
+TEST(the_second_allocation_may_fail_too) {
     static const char *const calls[] = {"vkAllocateMemory", "vkMapMemory"};
     vram_addr pinned = 7;
-    (void)state;
     world_open(&world);
     const struct vr_pinned_ops *ops = world.device.pinned;
     shim->pretence.map_shift = 832;
@@ -238,11 +196,10 @@ static void the_second_allocation_may_fail_too(void **state) {
     world_close(&world);
 }
 
-static void only_what_was_made_for_it_is_exported(void **state) {
+TEST(only_what_was_made_for_it_is_exported) {
     uint64_t handle = 7;
     vram_addr addr;
     int descriptor = -1;
-    (void)state;
     world_open(&world);
     const struct vr_share_ops *ops = world.device.share;
     assert_int_equal(alloc(GRANULE, &addr), VRAM_OK);
@@ -258,30 +215,10 @@ static void only_what_was_made_for_it_is_exported(void **state) {
     world_close(&world);
 }
 
-static void a_device_without_addresses_has_memory(void **state) {
-    struct vr_native native = {0};
-    unsigned char found[8] = {0};
-    vram_addr addr;
-    (void)state;
-    shim->pretence.no_addresses = true;
-    world_open(&world);
-    assert_null(world.device.kernel);
-    assert_int_equal(alloc(GRANULE, &addr), VRAM_OK);
-    assert_int_equal(world.device.handles->native(&world.device, addr, 0, &native), VRAM_OK);
-    assert_non_null(native.handle);
-    assert_false(native.device_address.known);
-    assert_int_equal(world.device.queue_ops->fill(&world.queue, addr, 7, 1, 8), VRAM_OK);
-    assert_int_equal(world.device.queue_ops->download(&world.queue, found, addr, 8), VRAM_OK);
-    assert_int_equal(found[7], 7);
-    give(addr, GRANULE);
-    world_close(&world);
-}
-
 /* An address belongs to the device that it was allocated on. */
-static void memory_of_another_context_is_refused(void **state) {
+TEST(memory_of_another_context_is_refused) {
     static struct world elsewhere;
     vram_addr addr;
-    (void)state;
     world_open(&world);
     elsewhere = (struct world){.device.impl = NULL};
     world_open(&elsewhere);
@@ -299,11 +236,10 @@ static void memory_of_another_context_is_refused(void **state) {
 
 /* While the driver does not tell what is complete, no staging memory can be used again: the queue
    waits for the oldest before it takes more than its share. */
-static void uploads_wait_for_their_staging(void **state) {
+TEST(uploads_wait_for_their_staging) {
     const uint64_t bytes = 9 * VR_VULKAN_PIECE;
     unsigned char *from = vr_mem_alloc(1, bytes, "test"), *to = vr_mem_alloc(1, bytes, "test");
     vram_addr addr;
-    (void)state;
     world_open(&world);
     const struct vr_queue_ops *ops = world.device.queue_ops;
     assert_int_equal(alloc(bytes, &addr), VRAM_OK);
@@ -332,11 +268,10 @@ static void uploads_wait_for_their_staging(void **state) {
 }
 
 /* What is under way ends, and the failure is the first one. */
-static void a_download_fails_in_its_middle(void **state) {
+TEST(a_download_fails_in_its_middle) {
     const uint64_t bytes = 3 * VR_VULKAN_PIECE;
     unsigned char *to = vr_mem_alloc(1, bytes, "test");
     vram_addr addr;
-    (void)state;
     world_open(&world);
     const struct vr_queue_ops *ops = world.device.queue_ops;
     assert_int_equal(alloc(bytes, &addr), VRAM_OK);
@@ -351,10 +286,9 @@ static void a_download_fails_in_its_middle(void **state) {
     vr_mem_free(to);
 }
 
-static void an_edge_of_a_fill_finds_no_staging(void **state) {
+TEST(an_edge_of_a_fill_finds_no_staging) {
     unsigned char found[8] = {0};
     vram_addr addr;
-    (void)state;
     world_open(&world);
     const struct vr_queue_ops *ops = world.device.queue_ops;
     assert_int_equal(alloc(GRANULE, &addr), VRAM_OK);
@@ -373,12 +307,11 @@ static void an_edge_of_a_fill_finds_no_staging(void **state) {
 /* --------------------------------------------------------------------- ends */
 
 /* A queue whose work may still run keeps its word: no other queue gets it. */
-static void a_queue_that_does_not_end_is_not_used_again(void **state) {
+TEST(a_queue_that_does_not_end_is_not_used_again) {
     static const struct {
         int code;
         uint64_t asked; /* how often */
     } cases[] = {{VR_VK_UNKNOWN, 4}, {VR_VK_TIMEOUT, 1}, {VR_VK_DEVICE_LOST, 1}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct vr_queue second, third;
         shim->pretence.gpu = AS_GPU; /* nobody else waits then */
@@ -400,24 +333,5 @@ static void a_queue_that_does_not_end_is_not_used_again(void **state) {
     }
 }
 
-#define TEST(test) cmocka_unit_test_setup(test, shim_new)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(memory_that_cannot_be_is_left_out),
-        TEST(families_are_chosen),
-        TEST(extensions_are_read_as_far_as_there_is_room),
-        TEST(properties_are_told),
-        TEST(a_device_that_another_thread_opened_is_shared),
-        TEST(types_are_taken_in_their_order),
-        TEST(the_second_allocation_may_fail_too),
-        TEST(only_what_was_made_for_it_is_exported),
-        TEST(a_device_without_addresses_has_memory),
-        TEST(memory_of_another_context_is_refused),
-        TEST(uploads_wait_for_their_staging),
-        TEST(a_download_fails_in_its_middle),
-        TEST(an_edge_of_a_fill_finds_no_staging),
-        TEST(a_queue_that_does_not_end_is_not_used_again),
-    };
-    return cmocka_run_group_tests_name("vulkan_answers", tests, open_shim, NULL);
-}
+WHOLE_FILE(open_shim, NULL)
+EACH_TEST(shim_new, NULL)

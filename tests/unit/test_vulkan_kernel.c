@@ -19,14 +19,12 @@ static struct world world;
 static uint32_t words[WORDS];
 static struct vram_kernel_source source;
 
-static int open_shim(void **state) {
-    (void)state;
+static int open_shim(void) {
     shim_open();
     return 0;
 }
 
-static int begin(void **state) {
-    (void)state;
+static int begin(void) {
     memcpy(words, saxpy_spirv, sizeof words);
     assert_int_equal(words[ENTRY_POINT], 7 << 16 | 15);
     assert_int_equal(words[EXECUTION_MODE], 6 << 16 | 16);
@@ -37,8 +35,7 @@ static int begin(void **state) {
     return 0;
 }
 
-static int end(void **state) {
-    (void)state;
+static int end(void) {
     world_close(&world);
     return 0;
 }
@@ -72,20 +69,17 @@ static size_t group_size_decoration(void) {
 
 /* --------------------------------------------------------------- entry points */
 
-static void names_longer_than_the_instruction_are_none(void **state) {
-    (void)state;
+TEST(names_longer_than_the_instruction_are_none) {
     source.entry = "main_and_many_more_letters_than_there_are_words";
     assert_refused("no compute shader of the name main_and");
 }
 
-static void shaders_of_other_kinds_are_none(void **state) {
-    (void)state;
+TEST(shaders_of_other_kinds_are_none) {
     words[ENTRY_POINT + 1] = 0; /* a vertex shader */
     assert_refused("no compute shader of the name main");
 }
 
-static void entry_points_without_a_name_are_none(void **state) {
-    (void)state;
+TEST(entry_points_without_a_name_are_none) {
     words[ENTRY_POINT] = 3 << 16 | 15; /* and what followed says nothing */
     for (int i = 3; i < 7; i++) {
         words[ENTRY_POINT + i] = NOP;
@@ -93,8 +87,7 @@ static void entry_points_without_a_name_are_none(void **state) {
     assert_refused("no compute shader of the name main");
 }
 
-static void code_that_is_cut_off_is_refused(void **state) {
-    (void)state;
+TEST(code_that_is_cut_off_is_refused) {
     source.code_bytes -= 4; /* OpFunctionEnd */
     assert_refused("cut off");
 }
@@ -136,9 +129,8 @@ static vram_status run(void *kernel, uint32_t group) {
 }
 
 /* A size that is part of the code is the only one that the kernel is launched with. */
-static void sizes_of_the_code_are_kept_to(void **state) {
+TEST(sizes_of_the_code_are_kept_to) {
     void *kernel = NULL;
-    (void)state;
     erase(group_size_decoration());
     words[EXECUTION_MODE + 3] = 32;
     assert_int_equal(load(&kernel), VRAM_OK);
@@ -149,10 +141,9 @@ static void sizes_of_the_code_are_kept_to(void **state) {
 }
 
 /* By constants: a pipeline for each size, which the next launch finds again. */
-static void every_size_has_a_pipeline(void **state) {
+TEST(every_size_has_a_pipeline) {
     static const uint32_t sizes[] = {16, 32, 64, 16, 32};
     void *kernel = NULL;
-    (void)state;
     assert_int_equal(load(&kernel), VRAM_OK);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(run(kernel, sizes[i]), VRAM_OK);
@@ -162,12 +153,11 @@ static void every_size_has_a_pipeline(void **state) {
 }
 
 /* Modes of other entry points, and other modes, are not the size. */
-static void other_modes_are_no_size(void **state) {
+TEST(other_modes_are_no_size) {
     static const struct {
         int word;
         uint32_t value;
     } changes[] = {{1, 5}, {2, 18}, {0, 3 << 16 | 16}}; /* of %5; LocalSizeHint; without a size */
-    (void)state;
     for (int i = 0; i < 3; i++) {
         void *kernel = NULL;
         memcpy(words, saxpy_spirv, sizeof words);
@@ -184,17 +174,5 @@ static void other_modes_are_no_size(void **state) {
     }
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(names_longer_than_the_instruction_are_none),
-        TEST(shaders_of_other_kinds_are_none),
-        TEST(entry_points_without_a_name_are_none),
-        TEST(code_that_is_cut_off_is_refused),
-        TEST(sizes_of_the_code_are_kept_to),
-        TEST(every_size_has_a_pipeline),
-        TEST(other_modes_are_no_size),
-    };
-    return cmocka_run_group_tests_name("vulkan_kernel", tests, open_shim, NULL);
-}
+WHOLE_FILE(open_shim, NULL)
+EACH_TEST(begin, end)

@@ -39,8 +39,7 @@ static vram_status slow_unregister(struct vr_device *device, vram_addr addr, uin
 }
 
 /* A cleanup that is unlocking memory when the device closes finishes; nothing is unlocked twice. */
-static void a_cleanup_ends_before_its_device(void **state) {
-    (void)state;
+TEST(a_cleanup_ends_before_its_device) {
     for (int of_context = 0; of_context < 2; of_context++) {
         struct rig rig = rig_make("sim", "memory=64M");
         struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig.device);
@@ -130,8 +129,7 @@ static void *make_first_flight(void *device) {
 
 /* Two threads create the flight of a device at the same time, and one of them discards its own
    while the device closes: it is freed once. */
-static void a_second_list_ends_once(void **state) {
-    (void)state;
+TEST(a_second_list_ends_once) {
     for (int round = 0; round < 4; round++) {
         struct rig rig = rig_make("sim", "memory=64M");
         pthread_t threads[2];
@@ -177,16 +175,14 @@ static void destroy_next(void *user, vram_status status) {
 }
 
 /* Any number of ends may be told at the same time, one inside the other. */
-static void ends_may_be_nested(void **state) {
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=64M,lag=1000");
+TEST(ends_may_be_nested, "sim:memory=64M,lag=1000") {
     vram_addr addr;
     memset(&chain, 0, sizeof chain);
-    assert_ok(vram_device_alloc(rig.device, SMALL, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_device_alloc(rig->device, SMALL, VRAM_MEMORY_DEVICE, &addr));
     for (unsigned i = 0; i < QUEUES; i++) {
         vram_async async;
         vram_point point;
-        assert_ok(vram_queue_create(rig.device, NULL, &chain.queues[i]));
+        assert_ok(vram_queue_create(rig->device, NULL, &chain.queues[i]));
         assert_ok(vram_queue_fill(chain.queues[i], addr, 1, 1, SMALL));
         assert_ok(vram_queue_mark(chain.queues[i], &point));
         assert_ok(vram_async_of_point(point, "fill", &async));
@@ -195,17 +191,5 @@ static void ends_may_be_nested(void **state) {
     vram_queue_destroy(chain.queues[chain.destroyed++]);
     assert_int_equal(chain.destroyed, QUEUES);
     assert_true(chain.deepest > 64);
-    assert_ok(vram_device_free(rig.device, addr));
-    rig_end_clean(&rig);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(a_cleanup_ends_before_its_device),
-        TEST(a_second_list_ends_once),
-        TEST(ends_may_be_nested),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_ok(vram_device_free(rig->device, addr));
 }

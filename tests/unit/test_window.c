@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_window.c: addresses that stand for objects, found from end to end, without memory, and
    while others open and close theirs. */
-#include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/window.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "base/atomic.h"
+#include "rig/rig.h"
 
 enum { GRANULE = 64 << 10 };
 
-static void an_object_is_found_from_end_to_end(void **state) {
+TEST(an_object_is_found_from_end_to_end) {
     int object, other;
     vram_addr addr, next;
     uint64_t offset = 77;
-    (void)state;
     assert_int_equal(vr_window_open(3 * GRANULE, GRANULE, &object, "test", &addr), VRAM_OK);
     assert_int_equal(vr_window_open(GRANULE, GRANULE, &other, "test", &next), VRAM_OK);
     assert_int_equal(addr % GRANULE, 0);
@@ -43,12 +37,11 @@ static void an_object_is_found_from_end_to_end(void **state) {
     assert_null(vr_window_find(UINT64_MAX, &offset));
 }
 
-static void addresses_are_given_once(void **state) {
+TEST(addresses_are_given_once) {
     enum { COUNT = 64 };
     vram_addr addrs[COUNT];
     int objects[COUNT];
     uint64_t offset;
-    (void)state;
     for (int i = 0; i < COUNT; i++) {
         assert_int_equal(vr_window_open(GRANULE, GRANULE, &objects[i], "test", &addrs[i]), VRAM_OK);
     }
@@ -59,11 +52,10 @@ static void addresses_are_given_once(void **state) {
 }
 
 /* The n-th system call fails, until none is left: nothing is found, nothing is lost. */
-static void refusals_leave_nothing(void **state) {
+TEST_FIRST(refusals_leave_nothing) {
     int object;
     vram_addr addr = 7;
     uint64_t failed = 1;
-    (void)state;
     for (uint64_t nth = 1; failed; nth++) {
         vr_os_fail_at(nth, false, ENOMEM);
         vram_status status = vr_window_open(GRANULE, GRANULE, &object, "test", &addr);
@@ -91,12 +83,11 @@ static void churn(void *argument) {
     }
 }
 
-static void readers_are_not_disturbed(void **state) {
+TEST(readers_are_not_disturbed) {
     struct vr_thread threads[2];
     int mine, theirs[2];
     vram_addr addr;
     uint64_t offset;
-    (void)state;
     assert_int_equal(vr_window_open(GRANULE, GRANULE, &mine, "test", &addr), VRAM_OK);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(vr_os_thread_start(&threads[i], "churn", churn, &theirs[i]), VRAM_OK);
@@ -110,14 +101,4 @@ static void readers_are_not_disturbed(void **state) {
         vr_os_thread_join(&threads[i]);
     }
     vr_window_close(addr, GRANULE);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals_leave_nothing), /* first: nothing is there yet */
-        cmocka_unit_test(an_object_is_found_from_end_to_end),
-        cmocka_unit_test(addresses_are_given_once),
-        cmocka_unit_test(readers_are_not_disturbed),
-    };
-    return cmocka_run_group_tests_name("window", tests, NULL, NULL);
 }

@@ -62,8 +62,7 @@ static struct vr_wire_exchange exchange_of(int fd, uint64_t ns) {
 
 /* ------------------------------------------------------------------ exchanges */
 
-static void headers_that_are_none(void **state) {
-    (void)state;
+TEST(headers_that_are_none) {
     uint8_t bytes[VR_WIRE_HEADER_BYTES];
     struct vr_wire_header header = {.version = 3, .type = 4, .status = VRAM_ERR_LIMIT, .bytes = 10};
     struct vr_wire_header read;
@@ -78,8 +77,7 @@ static void headers_that_are_none(void **state) {
     assert_false(vr_wire_header_read(bytes, 10, &read));
 }
 
-static void sending_in_pieces(void **state) {
-    (void)state;
+TEST(sending_in_pieces) {
     struct ends ends = ends_open();
     struct vr_wire_exchange here = exchange_of(ends.fd[0], SECOND),
                             there = exchange_of(ends.fd[1], SECOND);
@@ -95,8 +93,7 @@ static void sending_in_pieces(void **state) {
     ends_close(&ends);
 }
 
-static void nobody_reads(void **state) {
-    (void)state;
+TEST(nobody_reads) {
     struct ends ends = ends_open();
     uint8_t bytes[64] = {0};
     uint32_t none = 0;
@@ -113,8 +110,7 @@ static void nobody_reads(void **state) {
 }
 
 /* A descriptor that came with the first bytes is closed when the rest does not come. */
-static void descriptors_of_a_cut_message(void **state) {
-    (void)state;
+TEST(descriptors_of_a_cut_message) {
     struct ends ends = ends_open();
     struct vr_wire_exchange there = exchange_of(ends.fd[1], SECOND);
     int sent = open("/dev/null", O_RDONLY | O_CLOEXEC), got[2] = {-1, -1};
@@ -134,8 +130,7 @@ static void descriptors_of_a_cut_message(void **state) {
 
 /* --------------------------------------------------------------------- leases */
 
-static void texts_of_leases(void **state) {
-    (void)state;
+TEST(texts_of_leases) {
     struct ends ends = ends_open();
     struct vr_lease_message message = {.type = VR_LEASE_OPEN, .n = {1, 2, 3, 4, 5, 6, 7, 8}}, read;
     struct vr_lease_reader reader = {0};
@@ -151,8 +146,7 @@ static void texts_of_leases(void **state) {
 }
 
 /* Rule (2) of lease_wire.h: longer and shorter payloads of the same version. */
-static void payloads_of_other_lengths(void **state) {
-    (void)state;
+TEST(payloads_of_other_lengths) {
     struct vr_lease_message message = {.type = VR_LEASE_OPEN, .n = {1, 2}, .name = "n"}, read;
     for (uint32_t bytes = 0; bytes <= VR_LEASE_PAYLOAD_MAX; bytes += 8) {
         struct ends ends = ends_open();
@@ -175,8 +169,7 @@ static void payloads_of_other_lengths(void **state) {
     }
 }
 
-static void leases_that_nobody_reads(void **state) {
-    (void)state;
+TEST(leases_that_nobody_reads) {
     struct ends ends = ends_open();
     struct vr_lease_message message = {.type = VR_LEASE_HELD};
     send_most = VR_LEASE_MESSAGE_BYTES - 1; /* the system takes a part */
@@ -189,8 +182,7 @@ static void leases_that_nobody_reads(void **state) {
     close(ends.fd[0]);
 }
 
-static void priorities_of_leases(void **state) {
-    (void)state;
+TEST(priorities_of_leases) {
     assert_int_equal(vr_lease_priority_get(vr_lease_priority_put(-100)), -100);
     assert_int_equal(vr_lease_priority_get(vr_lease_priority_put(42)), 42);
     assert_int_equal(vr_lease_priority_get(UINT64_MAX), VR_LEASE_PRIORITY_MOST);
@@ -199,8 +191,7 @@ static void priorities_of_leases(void **state) {
 
 /* --------------------------------------------------------------------- tokens */
 
-static void tokens_of_another_version(void **state) {
-    (void)state;
+TEST(tokens_of_another_version) {
     struct vr_share_ticket ticket = {.slot = 7, .key = {1}}, read;
     vram_share_token token;
     vr_share_token_write(&token, &ticket);
@@ -213,19 +204,4 @@ static void tokens_of_another_version(void **state) {
     assert_int_equal(vr_share_token_read(&token, &read), VRAM_ERR_UNSUPPORTED);
     token.bytes[0]++;
     assert_int_equal(vr_share_token_read(&token, &read), VRAM_ERR_INVALID);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(headers_that_are_none),
-        cmocka_unit_test(sending_in_pieces),
-        cmocka_unit_test(nobody_reads),
-        cmocka_unit_test(descriptors_of_a_cut_message),
-        cmocka_unit_test(texts_of_leases),
-        cmocka_unit_test(payloads_of_other_lengths),
-        cmocka_unit_test(leases_that_nobody_reads),
-        cmocka_unit_test(priorities_of_leases),
-        cmocka_unit_test(tokens_of_another_version),
-    };
-    return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
 }

@@ -14,30 +14,24 @@
 #include "unit/assert_ok.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #ifndef assert_ok
 #endif
 
 static char trace_path[64];
 
-static int trace_world_begin(void **state) {
-    (void)state;
+static int trace_world_begin(void) {
     snprintf(trace_path, sizeof trace_path, "/tmp/vram-trace-%ld.vrt", (long)getpid());
     unlink(trace_path);
     return 0;
 }
 
-static int trace_world_end(void **state) {
-    (void)state;
+static int trace_world_end(void) {
     unlink(trace_path);
     return vr_mem_live_blocks() == 0 ? 0 : -1;
 }

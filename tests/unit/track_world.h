@@ -9,6 +9,7 @@
 #include "byte_units.h"
 #include "track/stack.h"
 #include "unit/device_world.h"
+#include "vram/limits.h"
 #include "vram/stats.h"
 
 static inline vram_pool *pool_make(vram_device *device, const char *name) {
@@ -30,10 +31,10 @@ static inline vram_addr take(vram_pool *pool, uint64_t size, const char *tag, co
 }
 
 /* At the end of a test: no plan of failures and no stacks are left, nor anything else. */
-static inline int track_clean(void **state) {
+static inline int track_clean(void) {
     vr_mem_fail_at(0, false);
     vr_stacks_reset();
-    return nothing_left(state);
+    return nothing_left();
 }
 
 #endif

@@ -12,14 +12,11 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "rig/rig.h"
 #include "vulkan/shim_vulkan.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 extern const struct vr_backend_ops vr_vulkan_backend;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""browser_test.py VRAM TRAINING: the page of `vram report --html` in Chromium, by browser.mjs. Skipped without Node,
+"""browser_test.py VRAM TOOLS: the page of `vram report --html` in Chromium, by browser.mjs. Skipped without Node,
 Chromium or playwright-core (tools/viewer installs it)."""
 import os
 import pickle
@@ -64,7 +64,7 @@ def torch(path):
 
 
 def main():
-    vram, training = sys.argv[1:3]
+    vram, tools = sys.argv[1:3]
     node = shutil.which("node")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     modules = os.path.join(ROOT, "viewer", "node_modules")
@@ -77,7 +77,7 @@ def main():
                   "million": os.path.join(folder, "million.vrt"), "torch": os.path.join(folder, "torch.pickle"),
                   "ends": os.path.join(folder, "ends.csv")}
         settings = {"VRAM_TRACE": traces["training"], "VRAM_TRACK_STACKS": "1", "VRAM_TRACE_SAMPLE": "1ms"}
-        subprocess.run([training, "60"], env={**os.environ, **settings}, check=True)
+        subprocess.run([tools, "viewer_training", "60"], env={**os.environ, **settings}, check=True)
         hostile(traces["hostile"])
         torch(traces["torch"])
         with open(traces["ends"], "w", encoding="utf-8") as file: # at its peak
@@ -86,7 +86,7 @@ def main():
         subprocess.run([vram, "replay", gpt2, "-b", "sim", "-p", "vram", "-r", "15"], check=True,
                        env={**os.environ, "VRAM_TRACE": traces["million"]}, stdout=subprocess.DEVNULL)
         second = os.path.join(folder, "<img src=x onerror=document.title='run'>.vrt")
-        subprocess.run([training, "40"], env={**os.environ, **settings, "VRAM_TRACE": second}, check=True)
+        subprocess.run([tools, "viewer_training", "40"], env={**os.environ, **settings, "VRAM_TRACE": second}, check=True)
         pages = {name: ["report", trace] for name, trace in traces.items()}
         pages["ranks"] = ["report", traces["training"], second, traces["hostile"]]
         pages["policies"] = ["replay", second, "-b", "sim", "-p", "vram", "-p", "expandable", "-p", "caching"]

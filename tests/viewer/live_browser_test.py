@@ -28,7 +28,7 @@ def browse(node, script, chromium, url, living, pictures):
 
 
 def main():
-    vram, program, *pictures = sys.argv[1:]
+    vram, tools, *pictures = sys.argv[1:]
     node = shutil.which("node")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     modules = os.path.join(ROOT, "viewer", "node_modules")
@@ -41,7 +41,7 @@ def main():
                     "VRAM_TRACK_STACKS": "1"}
         script = os.path.join(modules, ".vram-live-browser-test.mjs")
         shutil.copy(os.path.join(HERE, "live_browser.mjs"), script)
-        living = subprocess.Popen([program], env=settings, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        living = subprocess.Popen([tools, "viewer_living"], env=settings, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             assert living.stdout.readline() == "ready\n"
             time.sleep(0.5)

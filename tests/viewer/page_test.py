@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""page_test.py VRAM TRAINING: the page of a trace says what `vram report --json` says, and is one safe file."""
+"""page_test.py VRAM TOOLS: the page of a trace says what `vram report --json` says, and is one safe file."""
 import json
 import math
 import os
@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import page_data  # noqa: E402
 
-VRAM, TRAINING = sys.argv[1:3]
+VRAM, TOOLS = sys.argv[1:3]
 MIB = 1 << 20
 
 
@@ -29,7 +29,7 @@ class Page(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.trace = os.path.join(cls.folder.name, "training.vrt")
-        code, _, errors = run(TRAINING, "30", VRAM_TRACE=cls.trace, VRAM_TRACK_STACKS="1", VRAM_TRACE_SAMPLE="1ms")
+        code, _, errors = run(TOOLS, "viewer_training", "30", VRAM_TRACE=cls.trace, VRAM_TRACK_STACKS="1", VRAM_TRACE_SAMPLE="1ms")
         assert code == 0, errors
         cls.html = cls.page(cls.trace)
         cls.meta, cls.arrays = page_data.read(cls.html)
@@ -157,7 +157,7 @@ class Page(unittest.TestCase):
             self.assertEqual(sum(refusal["tags"]), refusal["live"])
             self.assertEqual(sum(stack["bytes"] for stack in refusal["stacks"]), refusal["live"])
             self.assertEqual(refusal["pool"], "training")
-            self.assertRegex(" < ".join(refusal["frames"]), "refuse.* < main")
+            self.assertRegex(" < ".join(refusal["frames"]), "refuse.* < tools_viewer_training")
             report = refusal["report"]
             self.assertEqual(report["limit"], 700 * MIB)
             self.assertEqual({holder["tag"]: holder["bytes"] for holder in report["holders"]},
@@ -186,7 +186,7 @@ class Page(unittest.TestCase):
 
     def test_several_traces_are_in_one_page(self):
         other = os.path.join(self.folder.name, "other.vrt")
-        run(TRAINING, "12", VRAM_TRACE=other, VRAM_TRACK_STACKS="1")
+        run(TOOLS, "viewer_training", "12", VRAM_TRACE=other, VRAM_TRACK_STACKS="1")
         both = page_data.read_all(self.page(self.trace, other))
         self.assertEqual([meta["report"]["file"] for meta, _ in both], [self.trace, other])
         alone = page_data.read(self.page(other))

@@ -45,7 +45,7 @@ def main(build, chromium, png):
         settings = {**os.environ, "VRAM_BACKENDS": "sim", "VRAM_SIM": "memory=1G", "XDG_RUNTIME_DIR": folder}
         started = [subprocess.Popen(words, cwd=build, env=settings, stdin=subprocess.PIPE,
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                   for words in (["tests/viewer_living"], ["./vram", "stress", "soak", "-s", "120", "-l", "800M"])]
+                   for words in (["tests/tools", "viewer_living"], ["./vram", "stress", "soak", "-s", "120", "-l", "800M"])]
         top = f"'{build}/vram' top --pages '{folder}/vram' --pages-only -i 0.5"
         terminal = Terminal(top, folder, COLUMNS, ROWS, TERM="xterm")
         try:

@@ -72,6 +72,7 @@ static struct object {
     void *parent, *handle;
 } objects[OBJECTS_MAX];
 static unsigned object_count;
+static const char *wrong; /* what made an object that outlived its device */
 
 static bool makes(enum row row) {
     return strncmp(row_names[row], "vkCreate", 8) == 0 || row == ROW_vkAllocateMemory;
@@ -99,6 +100,12 @@ static void note_object(enum row row, const void *first, const void *second, con
         *object = (struct object){.row = row, .parent = (void *)(uintptr_t)first};
         memcpy(&object->handle, last, sizeof object->handle);
     } else if (ends(row)) {
+        for (unsigned i = object_count; row == ROW_vkDestroyDevice && i-- > 0;) {
+            if (objects[i].parent == first) { /* it is gone with the device */
+                wrong = row_names[objects[i].row];
+                forget(objects[i].handle);
+            }
+        }
         forget(row == ROW_vkDestroyInstance || row == ROW_vkDestroyDevice ? first : second);
     }
     pthread_mutex_unlock(&lock);
@@ -261,9 +268,6 @@ static void change_limits(struct vr_vk_properties *properties) {
     }
     if (pretence->max_allocations) {
         properties->limits.max_allocations = pretence->max_allocations;
-    }
-    if (pretence->max_push_constants) {
-        properties->limits.max_push_constants = pretence->max_push_constants;
     }
 }
 
@@ -550,7 +554,7 @@ static void control_plan(const char *name, uint64_t nth, int code, int lie, bool
 static void control_reset(void) {
     control_plan(NULL, 0, 0, 0, false);
     memset(&control.pretence, 0, sizeof control.pretence);
-    hidden = NULL;
+    hidden = wrong = NULL;
     end_objects();
 }
 
@@ -591,13 +595,8 @@ static int64_t control_live(void) {
     return number;
 }
 
-static const char *control_entry(unsigned index) {
-    for (unsigned row = 0; row < ROWS; row++) {
-        if (!row_void[row] && index-- == 0) {
-            return row_names[row];
-        }
-    }
-    return NULL;
+static const char *control_wrong(void) {
+    return wrong;
 }
 
 SHIM_API shim_vulkan_control_fn shim_vulkan_control;
@@ -611,6 +610,6 @@ struct shim_vulkan_control *shim_vulkan_control(void) {
     control.last_call = control_last_call;
     control.calls = control_calls;
     control.live = control_live;
-    control.entry = control_entry;
+    control.wrong = control_wrong;
     return &control;
 }

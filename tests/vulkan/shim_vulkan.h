@@ -22,7 +22,6 @@ struct shim_vulkan_pretence {
     uint32_t device_version; /* of the physical device */
     bool gpu;                /* it is one; also by the environment variable SHIM_VULKAN_GPU */
     uint32_t max_allocations;
-    uint32_t max_push_constants;
     uint32_t family_flags; /* of all queue families */
     bool no_devices, no_timeline, no_addresses;
     bool no_local_memory;          /* memory types that cannot be */
@@ -60,8 +59,7 @@ struct shim_vulkan_control {
     const char *(*last_call)(void);      /* that was struck */
     uint64_t (*calls)(const char *name); /* since reset; NULL: all */
     int64_t (*live)(void);               /* objects made and not ended */
-    const char *(*entry)(
-        unsigned index); /* names of the functions with results; NULL behind them */
+    const char *(*wrong)(void);          /* what made an object that outlived its device, or NULL */
 };
 
 typedef struct shim_vulkan_control *shim_vulkan_control_fn(void);
