@@ -268,7 +268,7 @@ layout() {
 }
 
 stage_check() {
-    build_targets vram_command threads || finish
+    build_targets vram_command tools || finish
     step info 60 info.txt "$build/vram" info
     step info.json 60 info.json "$build/vram" info --json
     step check-cuda 120 check-cuda.txt "$build/vram" check --backend cuda --verbose
@@ -282,7 +282,7 @@ stage_check() {
     example 15_cuda_kernel
     example 16_opencl_kernel
     layout
-    step threads-cuda 90 threads.json "$build/tests/threads" --count 1000 --backend cuda --json
+    step threads-cuda 90 threads.json "$build/tests/tools" threads --count 1000 --backend cuda --json
     memcheck
     together
     check_vulkan # by itself: nearly every case opens a device, and the drivers of one GPU do so one after another
@@ -490,16 +490,16 @@ stage_adapters() {
 # The shim is built like any other target; nothing of the driver is changed.
 stage_faults() {
     local shim="$PWD/$build/tests/fake/libcuda_shim.so" mode
-    build_targets shim_matrix shim_cuda device_reset conform vram_command || finish
-    step reset 120 reset.txt "$build/tests/device_reset"
+    build_targets tools shim_cuda vram_command || finish
+    step reset 120 reset.txt "$build/tests/tools" device_reset
     for mode in global thread_local relaxed; do
-        step "capture-$mode" 60 "capture-$mode.txt" "$build/tests/conform" cuda "$mode"
-        step "capture-$mode-b" 60 "capture-$mode-b.txt" "$build/tests/conform" cuda "$mode,blocking"
+        step "capture-$mode" 60 "capture-$mode.txt" "$build/tests/tools" conform cuda "$mode"
+        step "capture-$mode-b" 60 "capture-$mode-b.txt" "$build/tests/tools" conform cuda "$mode,blocking"
     done
     # With no plan it changes nothing.
     VRAM_CUDA_LIBRARY=$shim step shim-check 90 shim-check.txt "$build/vram" check --backend cuda \
         --filter memory
-    step faults 330 faults.txt "$build/tests/shim_matrix" "$shim" --jobs "${JOBS:-$((jobs > 32 ? 32 : jobs))}"
+    step faults 330 faults.txt "$build/tests/tools" drivers cuda --shim "$shim" --jobs "${JOBS:-$((jobs > 32 ? 32 : jobs))}"
     finish
 }
 
@@ -546,9 +546,9 @@ stage_share() {
 
 stage_compose() {
     local seconds=${COMPOSE_SECONDS:-300}
-    build_targets vram_command compose_soak || finish
+    build_targets vram_command tools || finish
     step pairs 120 pairs.txt "$build/vram" check --backend cuda --filter compose. --verbose
-    step random $((seconds + 60)) random.txt "$build/tests/compose_soak" --backend cuda --seconds "$seconds" \
+    step random $((seconds + 60)) random.txt "$build/tests/tools" compose_soak --backend cuda --seconds "$seconds" \
         --seed "${SEED:-1}"
     finish
 }
