@@ -676,7 +676,9 @@ static void *work(void *argument) {
         vram_free(held[slot], worker->queue);
         held[slot] = 0;
         uint64_t size = (worker->seed >> 12) % (4 * MIB);
-        vram_status status = vram_alloc(worker->pool, size, worker->queue, &held[slot]);
+        vram_alloc_options options = {.size = sizeof options, .flags = VRAM_ALLOC_NO_WAIT};
+        vram_status status =
+            vram_alloc_with(worker->pool, size, worker->queue, &options, &held[slot]);
         worker->refused += status == VRAM_ERR_LIMIT;
     }
     for (int i = 0; i < 16; i++) {
