@@ -8,6 +8,9 @@
  *   FAKE_NVML_FAIL=NAME[:CODE]         the call that answers that code, or "unknown error"; 3:
  *                                      "not supported", where host and device share one memory
  *   FAKE_NVML_HANG=PATH                no lists and figures before that file is gone
+ *   FAKE_NVML_LIE=WHAT                 devices: there are 70 at unknown places; uuid: it is none;
+ *                                      memory: more is free than there is; list: longer than the
+ *                                      room for it; room: there is never enough
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +66,11 @@ static int failing(const char *name) {
     return text[length] ? atoi(text + length + 1) : UNKNOWN;
 }
 
+static int lies(const char *what) {
+    const char *text = getenv("FAKE_NVML_LIE");
+    return text && strcmp(text, what) == 0;
+}
+
 static void hang(void) {
     const char *path = getenv("FAKE_NVML_HANG");
     while (path && access(path, F_OK) == 0) {
@@ -116,20 +124,20 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count,
         found++;
         text = comma ? comma + 1 : NULL;
     }
-    *count = found;
-    return found > room ? INSUFFICIENT_SIZE : SUCCESS;
+    *count = lies("list") ? room + 1 : found;
+    return found > room || lies("room") ? INSUFFICIENT_SIZE : SUCCESS;
 }
 
 /* -------------------------- what `vram top` and `vram run` ask for, of the same device */
 
 int nvmlDeviceGetCount_v2(unsigned *count) {
-    *count = 1;
+    *count = lies("devices") ? 70 : 1;
     return failing("count");
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
     *device = &started;
-    return index == 0 && started ? failing("device") : NOT_FOUND;
+    return (index == 0 || lies("devices")) && started ? failing("device") : NOT_FOUND;
 }
 
 int nvmlDeviceGetName(void *device, char *name, unsigned bytes) {
@@ -140,14 +148,14 @@ int nvmlDeviceGetName(void *device, char *name, unsigned bytes) {
 
 int nvmlDeviceGetUUID(void *device, char *uuid, unsigned bytes) {
     (void)device;
-    snprintf(uuid, bytes, "%s", UUID);
+    snprintf(uuid, bytes, "%s", lies("uuid") ? "GPU-0102" : UUID);
     return failing("uuid");
 }
 
 int nvmlDeviceGetPciInfo_v3(void *device, struct pci *info) {
     (void)device;
     *info = (struct pci){.bus = 0x3b, .text = "00000000:3B:00.0"};
-    return failing("pci");
+    return lies("devices") ? UNKNOWN : failing("pci");
 }
 
 int nvmlDeviceGetMemoryInfo(void *device, struct memory *info) {
@@ -157,7 +165,7 @@ int nvmlDeviceGetMemoryInfo(void *device, struct memory *info) {
     hang();
     info->total = text ? 4ull << 30 : 80ull << 30;
     info->used = used;
-    info->free = info->total - used;
+    info->free = lies("memory") ? info->total + 1 : info->total - used;
     return failing("memory");
 }
 

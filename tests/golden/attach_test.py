@@ -7,6 +7,7 @@ The second is this script: it writes a live page of its own and answers requests
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+import unittest.mock
 
 HEAD, REQUEST, SEQUENCE = 1552, 360, 368
 
@@ -125,7 +127,7 @@ class Liar:
         with open(self.stem + ".page", "wb") as stream:
             stream.write(head)
         self.answer = answer
-        self.thread = threading.Thread(target=self.serve)
+        self.thread = threading.Thread(target=self.serve if answer is not None else lambda: None)
         self.thread.start()
 
     def serve(self):
@@ -145,8 +147,9 @@ class Liar:
 
     def end(self):
         self.thread.join()
-        os.unlink(self.stem + ".page")
-        os.unlink(self.stem + ".sock")
+        for ending in (".page", ".sock"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.stem + ending)
 
 
 OLD = b"""vram-live 1
@@ -173,6 +176,76 @@ WRONG = [b"", b"end\n", b"vram-live 2\nend\n", b"vram-live 1\nsum 1\nend\n", b"v
          b"vram-live 1\nsum 1 2 3 4\n" + b"group 1 1 1 1 1 1 0 \n" * 10000 + b"\nend\n"]
 
 
+MANY = b"""vram-live 1
+sum 900 9 3 5
+group 400 4 400 1 70000000000 100 0 model
+group 300 3 0 0 5 100 1 data
+group 100 1 0 0 5 100 0 other
+rest 100 1 0 0 5 100 0 x
+block 1 2 100 128 70000000000 3
+tag model
+pool main
+name w
+block 2 3 90 128 5 3
+tag x
+pool main
+name x
+end
+"""
+
+
+def check_shown(binary):
+    """Every part of an answer, as text and as JSON; of --leaks only what is old."""
+    for words, code, says, lacks in (
+            (["-n", "2"], 0, ("lost        5 records: blocks may be missing here", "data (foreign)", "and 2 more",
+                              'pool "main", tag "model", "w"', "5 ns old", "tracked     900 B in 9 blocks of 3 pools",
+                              "No stacks were taken"), ("(all others)", "other")),
+            ([], 0, ("(all others)", "other"), ("more",)),
+            (["--leaks"], 1, ("1 block is a minute old or older", "model"), ("data", "5 ns old")),
+            (["--json"], 0, ('"foreign": true', '"rest": true', '"lost_records": 5', '"age_ns": 5'), ()),
+            (["--json", "--leaks"], 1, ('"tag": "model"',), ('"data"', '"age_ns": 5,'))):
+        liar = Liar(MANY)
+        text = report(binary, os.getpid(), *words, code=code)
+        liar.end()
+        assert all(word in text for word in says) and not any(word in text for word in lacks), (words, text)
+
+
+def check_paths(binary):
+    """A page that is cut, or of another process, and one of a folder whose path is too long for a socket."""
+    for change, words in ((lambda data: data[:700], "a page that cannot: "), (lambda data: data[:24] + bytes(8) + data[32:],
+                          "it claims to be of another process"), (lambda data: data, "does not answer within a second")):
+        liar = Liar(None)
+        with open(liar.stem + ".page", "rb+") as stream:
+            data = change(stream.read())
+            stream.seek(0)
+            stream.truncate()
+            stream.write(data)
+        text = report(binary, os.getpid(), code=2)
+        liar.end()
+        assert words in text, text
+    liar = Liar(b"vram-live 1\n" + b"x" * (65 << 20) + b"\nend\n")  # more than it may take of the reader's memory
+    assert "does not answer completely" in report(binary, os.getpid(), code=2)
+    liar.end()
+    liar = Liar(OLD)  # while another container has a process with the same id
+    others = [re.sub(r"-\d+$", f"-{space}", liar.stem) + ".page" for space in (1, 2)]
+    with open(liar.stem + ".page", "rb") as stream:
+        head = bytearray(stream.read())
+    for space, path in enumerate(others, 1):
+        struct.pack_into("=Q", head, 32, space)
+        with open(path, "wb") as stream:
+            stream.write(head)
+    assert "in 3 blocks of 1 pool" in report(binary, os.getpid())
+    liar.end()
+    for path in others:
+        os.unlink(path)
+    deep = os.path.join(os.environ["XDG_RUNTIME_DIR"], "d" * 90)
+    os.mkdir(deep, 0o700)
+    with unittest.mock.patch.dict(os.environ, XDG_RUNTIME_DIR=deep):
+        liar = Liar(None)
+        assert "does not answer within a second" in report(binary, os.getpid(), code=2)
+        liar.end()
+
+
 def check_answers(binary):
     liar = Liar(OLD)
     text = report(binary, os.getpid(), "--leaks", code=1)
@@ -196,6 +269,8 @@ def main(binary, program):
         check_program(binary, program)
         check_untracked(binary, program)
         check_answers(binary)
+        check_shown(binary)
+        check_paths(binary)
         left = os.listdir(os.path.join(folder, "vram"))
         assert not left, left
     print("passed")

@@ -511,6 +511,35 @@ $ VRAM_SIM=lag=10,seed=4 vram replay --generate queues,steps=1,blocks=20,max=64K
 
   every block was filled and checked: 0 bytes differ
 
+# What each kind of generated trace has: allocations, uses and frees, streams, threads, and sizes within their bounds.
+$ for kind in steady varied queues ahead threads; do
+>   vram replay -g $kind,steps=3,blocks=50,weights=10,min=3,max=1M --print >made
+>   echo $kind $(cut -d, -f1 made | sort | uniq -c | tr -d '\n') $(awk -F, '$1 == "a" { streams[$4]; sizes[$3]++; if ($3 < 3 || $3 > 1048576) bad++ }
+>     END { for (each in streams) count++; for (each in sizes) { different++ }; print count " streams, " different " sizes, " bad + 0 " out of bounds" }' made)
+> done
+> vram replay -g queues,seed=5 --print >one; vram replay -g queues,seed=5 --print | cmp one - && echo the same
+> vram replay -g queues,seed=6 --print | cmp -s one - || echo another
+> vram replay -g queues,seed=18446744073709551615 --print >other
+> for wrong in steps steps=0 steps=-1 steps= queues=65 seed=18446744073709551616 min=x min=2M,max=1M; do vram replay -g steady,$wrong --print; done
+> vram replay -g $(printf '%0400d' 0) --print
+  steady 160 a 150 f 1 op 1 streams, 60 sizes, 0 out of bounds
+  varied 160 a 150 f 1 op 1 streams, 148 sizes, 0 out of bounds
+  queues 160 a 150 f 1 op 45 u 4 streams, 87 sizes, 0 out of bounds
+  ahead 160 a 150 f 1 op 52 u 4 streams, 55 sizes, 0 out of bounds
+  threads 160 a 150 f 1 op 26 u 4 streams, 87 sizes, 0 out of bounds
+  the same
+  another
+! vram: --generate: "steps" is none of steps, blocks, weights, min, max, vary, queues, uses, threads, handover, step_us, seed, with =VALUE
+! vram: --generate: steps=0: not a whole number from 1 to 1000000
+! vram: --generate: steps=-1: not a whole number from 1 to 1000000
+! vram: --generate: steps=: not a whole number from 1 to 1000000
+! vram: --generate: queues=65: not a whole number from 1 to 64
+! vram: --generate: seed=18446744073709551616: not a whole number from 0 to 18446744073709551615
+! vram: --generate: min=x: not a size from 1 to 1099511627776
+! vram: --generate: min is larger than max
+! vram: --generate: the specification is too long
+[2]
+
 # What cannot be done.
 $ vram replay absent.csv --backend sim
 ! vram: absent.csv: No such file or directory

@@ -118,10 +118,17 @@ def a_soak_that_is_stopped_says_what_it_found(binary):
     assert printed.endswith(b"passed\n"), f"no summary: {printed!r}"
 
 
+def bytes_are_not_for_a_terminal(binary):
+    trace = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fuzz", "corpus", "rmm_log", "small.csv")
+    for name in ("perfetto", "memory_viz"):
+        shown, _, code = run(binary, ["report", trace, "--format", name])
+        assert code == 2 and f"--format={name} is not for a terminal".encode() in shown, shown
+
+
 def main(binary):
     tests = [colors_by_default, no_colors_when_unwanted, json_is_never_colored, lines_fit,
              progress_on_a_terminal, no_progress_elsewhere, progress_fits_the_line,
-             a_soak_that_is_stopped_says_what_it_found]
+             a_soak_that_is_stopped_says_what_it_found, bytes_are_not_for_a_terminal]
     failed = 0
     for test in tests:
         try:

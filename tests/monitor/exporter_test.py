@@ -14,6 +14,7 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -259,6 +260,22 @@ def many_processes(binary, runtime):
     os.unlink(bad)
 
 
+def the_same_id(binary, runtime):
+    """Processes of several containers may have one id: it counts once, and first the one that has it here."""
+    with open("/proc/self/stat", encoding="utf-8") as stream:
+        start = int(stream.read().rsplit(")", 1)[1].split()[19])
+    here = os.stat("/proc/self/ns/pid").st_ino
+    for pid, ticks, space, command in ((11, 0, 1, "one"), (11, 0, 2, "two"), (12, 0, 2, "three"), (os.getpid(), 0, 1, "other"),
+                                       (os.getpid(), start, here, "here"), (os.getpid(), 0, 2, "other")):
+        data = bytearray(pages.page(pid, command))
+        struct.pack_into("=2Q", data, 24, ticks, space)
+        os.rename(pages.write(runtime, pid, data), os.path.join(runtime, "vram", f"{pid}-{ticks}-{space}.page"))
+    text = subprocess.run([binary, "exporter", "--once", *pages_of(runtime)], check=True, capture_output=True, text=True,
+                          env=environment()).stdout
+    assert 'vram_exporter_pages{state="read"} 3\n' in text and 'vram_exporter_pages{state="left_out"} 3\n' in text, text
+    assert f'pid="{os.getpid()}",command="here"' in text and '"other"' not in text, text
+
+
 def misuse(binary, runtime):
     del runtime
     for arguments, words in [(["--listen", "nowhere"], "--listen takes ADDRESS:PORT"),
@@ -308,7 +325,7 @@ def rules():
 
 def main(arguments):
     for trial in (both_forms, names_are_escaped, hosts_and_routes, hostile_clients, file_for_node_exporter,
-                  many_processes, misuse, dashboard):
+                  many_processes, the_same_id, misuse, dashboard):
         with tempfile.TemporaryDirectory() as runtime:
             trial(arguments[0], runtime)
     rules()

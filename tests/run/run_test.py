@@ -5,6 +5,7 @@
 With --pairs it measures what the recorder adds to a driver allocation instead. Of a sanitizer's build the tests run
 that have threads, forks or memory of their own; what the command says is the same there.
 """
+import contextlib
 import fcntl
 import json
 import os
@@ -14,6 +15,7 @@ import shutil
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -305,6 +307,16 @@ def test_live_page(folder):
             os.kill(child, ending)
         run.communicate(timeout=30)
         assert os.listdir(pages) == [], os.listdir(pages)
+    for name, mode in (("open", 0o777), ("link", 0o700)):  # another user could put a folder in its place
+        os.mkdir(f"{folder}/{name}")
+        os.chmod(f"{folder}/{name}", mode)
+        where = f"{folder}/{name}"
+        if name == "link":
+            where = f"{folder}/to_link"
+            os.symlink(f"{folder}/{name}", where)
+        subprocess.run([VRAM, "run", "-q", "-o", f"{folder}/page.vrt", "--", FOUND, "use"], env=dict(env, XDG_RUNTIME_DIR=where),
+                       timeout=60, check=True, stdout=subprocess.DEVNULL)
+        assert not os.listdir(f"{folder}/{name}"), name
     quiet = dict(env, VRAM_LIVE="off")
     subprocess.run([VRAM, "run", "-q", "-o", f"{folder}/page.vrt", "--", FOUND, "use"], env=quiet, timeout=60, check=True,
                    stdout=subprocess.DEVNULL)
@@ -575,6 +587,101 @@ def test_refused(folder):
         assert "the loader refuses the library" in vram("--", copy).stderr
 
 
+def test_found(folder):
+    """Programs are found as the shell finds them."""
+    for name, mode in (("own", 0o755), ("text", 0o600)):
+        with open(f"{folder}/{name}", "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\nexit 3\n")
+        os.chmod(f"{folder}/{name}", mode)
+    far = "x" * 9000
+    for path, name, code in (("", "own", 3), (":/nonexistent", "own", 3), ("/nonexistent:", "own", 3), (folder, "own", 3),
+                             ("/nonexistent::/", "own", 3), ("/nonexistent", "own", 127), ("", "true", 127),
+                             (f"{folder}:/nonexistent", "text", 126), (f"{far}:/nonexistent:", "true", 126),
+                             ("", f"{folder}/own/below", 127)):
+        vram("-q", "--", name, code=code, cwd=folder, more={"PATH": path})
+    del ENVIRONMENT["PATH"]
+    try:
+        vram("-q", "--", "true")
+    finally:
+        ENVIRONMENT["PATH"] = os.environ["PATH"]
+
+
+def test_loader(folder):
+    """What the loader will refuse is said before the program starts; files that lie do no harm."""
+    def said(path, mode=0o755):
+        os.chmod(path, mode)
+        return subprocess.run([VRAM, "run", "-q", "--", path], env=ENVIRONMENT, text=True, capture_output=True, timeout=30,
+                              check=False, errors="replace").stderr
+
+    with open(VRAM, "rb") as file:
+        elf = file.read(8192)
+    parts, count = struct.unpack_from("=Q", elf, 32)[0], struct.unpack_from("=H", elf, 56)[0]
+    loader = next(at for at in range(parts, parts + 56 * count, 56) if struct.unpack_from("=I", elf, at)[0] == 3)
+    static, none = "elf is statically linked", None
+    for at, change, says in ((0, b"", none), (loader, b"\4", static), (54, b"\1", static), (4, b"\1", "another word size"),
+                             (0, b"x", none), (loader, None, static)):
+        data = elf[:at] if change is None else elf[:at] + change + elf[at + len(change):]
+        with open(f"{folder}/elf", "wb") as file:
+            file.write(data)
+        text = said(f"{folder}/elf")
+        assert says in text if says else "vram: warning" not in text, (at, change, text)
+    os.mkfifo(f"{folder}/fifo")  # nobody will ever write there
+    os.rename(f"{folder}/elf", f"{folder}/static")
+    for first, says in (("", none), ("#", none), ("#!", none), ("#x ", none), ("#!sh\n", none), ("#!/none/x\n", none),
+                        ("#! \t/bin/sh -e\n", none), (f"#!{folder}/fifo\n", none),
+                        (f"#!{folder}/static\n", "static is statically linked")):
+        with open(f"{folder}/script", "w", encoding="ascii") as file:
+            file.write(first)
+        text = said(f"{folder}/script")
+        assert says in text if says else "vram: warning" not in text, (first, text)
+    if os.geteuid() == 0:
+        shutil.copy("/bin/true", f"{folder}/rights")
+        for owner, mode, gains in ((65534, 0o4755, True), (65534, 0o2755, True), (65534, 0o755, False), (0, 0o6755, False)):
+            os.chown(f"{folder}/rights", owner, owner)
+            assert ("the loader refuses" in said(f"{folder}/rights", mode)) == gains, (owner, mode)
+        with contextlib.suppress(OSError):  # where root is not root
+            os.setxattr(f"{folder}/rights", "security.capability", struct.pack("=5I", 0x02000001, 1 << 10, 0, 0, 0))
+            assert "the loader refuses" in said(f"{folder}/rights")
+
+
+def test_installed(folder):
+    """The library is found beside the command or as installed, and its path must be one that the loader takes."""
+    library = os.path.join(BUILD, "libvram-run.so")
+    for place, beside, says in (("a", None, "libvram-run.so is not beside vram"), ("b", "bin", ""), ("c", "lib/vram", ""),
+                                ("with blank", "bin", "the loader takes no path with a blank or a colon")):
+        os.makedirs(f"{folder}/{place}/bin")
+        os.symlink(BUILD, f"{folder}/{place}/build")
+        shutil.copy(VRAM, f"{folder}/{place}/bin/vram")
+        if beside:
+            os.makedirs(f"{folder}/{place}/{beside}", exist_ok=True)
+            shutil.copy(library, f"{folder}/{place}/{beside}/libvram-run.so")
+        done = subprocess.run([f"{folder}/{place}/bin/vram", "run", "-q", "--", "env"], env=ENVIRONMENT, text=True,
+                              capture_output=True, timeout=60, check=False)
+        assert done.returncode == (2 if says else 0) and says in done.stderr, done
+        assert says or f"LD_PRELOAD={os.path.realpath(folder)}/{place}/{beside}/libvram-run.so\n" in done.stdout, done
+
+
+def test_environment(folder):
+    """The program's own settings of loaders are kept, behind or before ours; nobody takes the page from others."""
+    def inside(**more):
+        lines = vram("-q", "--", "env", more=more).stdout.splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line)
+
+    library = os.path.realpath(os.path.join(BUILD, "libvram-run.so"))
+    layers = os.path.join(os.path.dirname(library), "vulkan")
+    plain = inside(ASAN_OPTIONS="")
+    assert plain["LD_PRELOAD"] == plain["OPENCL_LAYERS"] == library and plain["VK_ADD_LAYER_PATH"] == layers, plain
+    assert plain["VK_INSTANCE_LAYERS"] == "VK_LAYER_VRAM_run" and plain["ASAN_OPTIONS"] == "verify_asan_link_order=0", plain
+    assert re.fullmatch(r"\d{3}:vram-run-[0-9a-f]{32}:/proc/\d+/fd/\d+", plain["LIBVRAM_RUN"]), plain
+    own = inside(LD_PRELOAD="", OPENCL_LAYERS="/a.so", VK_LAYER_PATH="/layers", VK_INSTANCE_LAYERS="VK_LAYER_other")
+    assert own["LD_PRELOAD"] == library and own["OPENCL_LAYERS"] == f"{library}:/a.so", own
+    assert own["VK_LAYER_PATH"] == f"{layers}:/layers" and "VK_ADD_LAYER_PATH" not in own, own
+    assert own["VK_INSTANCE_LAYERS"] == "VK_LAYER_other:VK_LAYER_VRAM_run", own
+    assert inside(VK_LAYER_PATH="")["VK_ADD_LAYER_PATH"] == layers
+    cuts = "import os; os.ftruncate(int(os.environ['LIBVRAM_RUN'].split(':')[0]), 0)"
+    assert "Operation not permitted" in vram("-q", "--", sys.executable, "-c", cuts, code=1).stderr
+
+
 def test_hang(folder):
     """NVML does not answer: the program runs all the same, without the figures of before."""
     path = f"{folder}/hang"
@@ -583,6 +690,9 @@ def test_hang(folder):
     began = time.time()
     vram("-q", "-o", f"{folder}/hang.vrt", "--", FOUND, "use", "=7", code=7, more={"FAKE_NVML_HANG": path})
     assert time.time() - began < 30
+    for call in ("init", "count", "device", "uuid", "memory"):  # it fails, and nothing is made up
+        process = one(report("-o", f"{folder}/hang.vrt", "--", FOUND, "use", "leak", more={"FAKE_NVML_FAIL": call}))
+        assert process["devices"][0]["driver"]["context_bytes"] in (None, 0), process["devices"]
 
 
 def test_newer(folder):

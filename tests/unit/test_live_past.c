@@ -258,3 +258,20 @@ TEST(test_refusals_are_kept_once) {
     assert_int_equal(now.refusals[0].number, 1);
     assert_int_equal(now.refusals[1].number, 200);
 }
+
+/* Blocks may be older than the clock was when they were asked for. */
+TEST(blocks_have_an_age) {
+    static struct live_document now;
+    static char text[1 << 16];
+    assert_true(live_past_begin(&now.past));
+    for (uint64_t ns = 50; ns <= 150; ns += 100) {
+        now.blocks_known = true;
+        now.blocks_ns = 100;
+        FILE *file = fmemopen(text, sizeof text, "w");
+        assert_non_null(file);
+        assert_true(live_document_write(&now, ns, 0, 0, file));
+        assert_int_equal(fclose(file), 0);
+        assert_non_null(strstr(text, ns < 100 ? "\"age_ns\": 0" : "\"age_ns\": 50"));
+    }
+    live_document_free(&now);
+}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_view.c: pages are read as they were written, and nothing in a page is trusted. */
-#include "live/attach.h"
 #include "live/page_folder.h"
 #include "page_maker.h"
 #include "rig/rig.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -14,44 +14,6 @@
 
 static char folder[64], pages[80]; /* XDG_RUNTIME_DIR, and `vram` in it */
 static int pages_fd;
-
-/* ---------------------------------------------------------------- the system */
-
-/* Calls until one fails; 0: none does. A pread that fails is one at the end of a file, one that
-   changes adds 2 to the first byte, which is that of the sequence. */
-static int malloc_fails_in, realloc_fails_in, fstat_fails_in, pread_fails_in, pread_changes_in;
-
-static bool comes_up(int *calls) {
-    return *calls > 0 && --*calls == 0;
-}
-
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes) {
-    return comes_up(&malloc_fails_in) ? NULL : __real_malloc(bytes);
-}
-
-void *__real_realloc(void *memory, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes) {
-    return comes_up(&realloc_fails_in) ? NULL : __real_realloc(memory, bytes);
-}
-
-int __real_fstat(int file, struct stat *about);
-int __wrap_fstat(int file, struct stat *about);
-int __wrap_fstat(int file, struct stat *about) {
-    return comes_up(&fstat_fails_in) ? -1 : __real_fstat(file, about);
-}
-
-ssize_t __real_pread(int file, void *into, size_t bytes, off_t at);
-ssize_t __wrap_pread(int file, void *into, size_t bytes, off_t at);
-ssize_t __wrap_pread(int file, void *into, size_t bytes, off_t at) {
-    ssize_t some = comes_up(&pread_fails_in) ? 0 : __real_pread(file, into, bytes, at);
-    if (comes_up(&pread_changes_in)) {
-        *(uint8_t *)into += 2;
-    }
-    return some;
-}
 
 /* ------------------------------------------------------------------ one page */
 
@@ -94,9 +56,6 @@ TEST(wrong_heads_are_refused) {
     assert_int_equal(page_take(&good, sizeof good.head - 1, &view, &problem), PAGE_WRONG);
     assert_int_equal(page_take(&good, sizeof good - 8, &view, &problem), PAGE_WRONG);
     assert_int_equal(page_take(&good, VRAM_LIVE_PAGE_BYTES_MAX + 1, &view, &problem), PAGE_WRONG);
-    malloc_fails_in = 1;
-    assert_int_equal(page_take(&good, sizeof good, &view, &problem), PAGE_FAILED);
-    assert_string_equal(problem, "host memory ran out");
     page = good, page.head.magic = 0;
     assert_int_equal(take(&page, &view), PAGE_BUSY);
     page = good, page.head.magic++;
@@ -193,13 +152,6 @@ static void file_write(const char *name, const void *bytes, size_t count) {
     close(fd);
 }
 
-static int truncate_page(const char *name, off_t bytes) {
-    int fd = openat(pages_fd, name, O_WRONLY);
-    int failed = ftruncate(fd, bytes);
-    close(fd);
-    return failed;
-}
-
 static bool view_keep(void *user, const char *path, struct page_view *view) {
     assert_string_equal(path, pages);
     assert_string_equal(view->head.command, "./train --steps 10");
@@ -246,58 +198,6 @@ TEST(a_page_of_a_running_process_is_found) {
     assert_int_equal(unlinkat(pages_fd, name, 0), 0);
 }
 
-/* Its owner truncates or updates it between two of the reader's steps. */
-TEST(a_page_changes_while_it_is_read) {
-    struct page_maker page;
-    struct page_view view;
-    const char *problem;
-    page_make(&page, 1, 2, 3);
-    file_write("moving", &page, sizeof page);
-    for (int at = 1; at <= 4; at++) { /* the magic, the sequence, the page, the sequence again */
-        pread_fails_in = at;
-        assert_int_equal(page_read(pages_fd, "moving", &view, &problem), PAGE_GONE);
-        assert_int_equal(pread_fails_in, 0);
-    }
-    pread_changes_in = 4;
-    assert_int_equal(page_read(pages_fd, "moving", &view, &problem), PAGE_READ);
-    assert_int_equal(pread_changes_in, 0);
-    assert_memory_equal(view.tags, page.tags, sizeof page.tags);
-    page_view_free(&view);
-    malloc_fails_in = 1;
-    assert_int_equal(page_read(pages_fd, "moving", &view, &problem), PAGE_FAILED);
-    fstat_fails_in = 1;
-    assert_int_equal(page_read(pages_fd, "moving", &view, &problem), PAGE_WRONG);
-    assert_int_equal(truncate_page("moving", VRAM_LIVE_PAGE_BYTES_MAX + 1), 0);
-    assert_int_equal(page_read(pages_fd, "moving", &view, &problem), PAGE_WRONG);
-    assert_int_equal(unlinkat(pages_fd, "moving", 0), 0);
-}
-
-TEST(answers_without_host_memory) {
-    static const char whole[] = "vram-live 1\nsum 1 2 3 4\ngroup 1 1 1 1 1 1 0 t\nframe a\n"
-                                "block 1 2 3 4 5 6\ntag t\npool p\nname n\nframe b\nend\n";
-    struct attach_answer answer;
-    const char *problem;
-    for (int at = 1;; at++) {
-        char *text = __real_malloc(sizeof whole);
-        assert_non_null(text);
-        memcpy(text, whole, sizeof whole);
-        realloc_fails_in = at;
-        bool taken = attach_take(text, sizeof whole - 1, &answer, &problem);
-        bool reached = realloc_fails_in == 0;
-        realloc_fails_in = 0;
-        assert_int_equal(taken, !reached);
-        if (taken) {
-            assert_int_equal(at, 5); /* groups, blocks, and two frames */
-            assert_string_equal(answer.largest[0].name, "n");
-            assert_string_equal(answer.frames[1], "b");
-            attach_free(&answer);
-            return;
-        }
-        assert_string_equal(problem, "host memory ran out");
-        attach_free(&answer);
-    }
-}
-
 TEST(pages_of_ended_processes_are_removed) {
     struct page_maker page;
     struct page_name parts;
@@ -336,18 +236,47 @@ TEST(pages_of_ended_processes_are_removed) {
     assert_int_equal(unlinkat(pages_fd, name, 0), 0);
 }
 
-TEST(ten_thousand_stale_pages_are_removed) {
+static void *thread_stay(void *nothing) {
+    pause();
+    return nothing;
+}
+
+/* The state of a process, as its stat says. */
+static char state_of(pid_t pid) {
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+    fclose(file);
+    return state;
+}
+
+/* Its first thread has ended and another goes on, which the system shows as an ended process. */
+TEST(a_process_without_its_first_thread_goes_on) {
+    struct page_maker page;
     struct page_name parts;
     char name[PAGE_NAME_MAX];
-    int seen;
-    own_name(getpid(), &parts, name);
-    for (int i = 0; i < 10000; i++) {
-        snprintf(name, sizeof name, "%d-%d-%llu.page", (int)getpid(), i + 1,
-                 (unsigned long long)parts.pid_space);
-        file_write(name, "", 0);
+    int seen, ended;
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        alarm(30); /* should the test fail */
+        if (pthread_create(&thread, NULL, thread_stay, NULL) == 0) {
+            pthread_exit(NULL);
+        }
+        _exit(1);
     }
-    assert_int_equal(look(&seen).removed, 10000);
-    assert_int_equal(look(&seen).removed, 0);
+    own_name(child, &parts, name);
+    page_make(&page, parts.pid, parts.start_ticks, parts.pid_space);
+    file_write(name, &page, sizeof page);
+    while (state_of(child) != 'Z') {
+        usleep(1000);
+    }
+    assert_int_equal(look(&seen).read, 1);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_int_equal(look(&seen).removed, 1);
 }
 
 TEST(what_is_not_a_page_is_left_alone) {

@@ -7,63 +7,17 @@
 #include "rig/rig.h"
 #include "run/run_live_pages.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <vram/vram.h>
 
 static struct run_page page;
 static char runtime[64], folder[80]; /* XDG_RUNTIME_DIR, and `vram` in it */
-
-/* ---------------------------------------------------------------- the system */
-
-/* Calls until one fails; 0: none does. */
-static int pwrite_fails_in, fallocate_fails_in, fstat_fails_in, lstat_fails_in;
-static uint64_t later_ns; /* what the clock is ahead */
-
-static bool comes_up(int *calls) {
-    return *calls > 0 && --*calls == 0;
-}
-
-ssize_t __real_pwrite(int file, const void *from, size_t bytes, off_t at);
-ssize_t __wrap_pwrite(int file, const void *from, size_t bytes, off_t at);
-ssize_t __wrap_pwrite(int file, const void *from, size_t bytes, off_t at) {
-    return comes_up(&pwrite_fails_in) ? -1 : __real_pwrite(file, from, bytes, at);
-}
-
-int __real_posix_fallocate(int file, off_t at, off_t bytes);
-int __wrap_posix_fallocate(int file, off_t at, off_t bytes);
-int __wrap_posix_fallocate(int file, off_t at, off_t bytes) {
-    return comes_up(&fallocate_fails_in) ? ENOSPC : __real_posix_fallocate(file, at, bytes);
-}
-
-int __real_fstat(int file, struct stat *about);
-int __wrap_fstat(int file, struct stat *about);
-int __wrap_fstat(int file, struct stat *about) {
-    return comes_up(&fstat_fails_in) ? -1 : __real_fstat(file, about);
-}
-
-int __real_lstat(const char *path, struct stat *about);
-int __wrap_lstat(const char *path, struct stat *about);
-int __wrap_lstat(const char *path, struct stat *about) {
-    return lstat_fails_in ? -1 : __real_lstat(path, about);
-}
-
-int __real_clock_gettime(clockid_t clock, struct timespec *now);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
-    int code = __real_clock_gettime(clock, now);
-    uint64_t ns = (uint64_t)now->tv_nsec + later_ns;
-    now->tv_sec += (time_t)(ns / 1000000000);
-    now->tv_nsec = (long)(ns % 1000000000);
-    return code;
-}
 
 /* -------------------------------------------------------------------- pages */
 
@@ -158,30 +112,6 @@ TEST(devices_are_rows) {
     assert_int_equal(pages_count(), 0);
 }
 
-/* A second passes between two updates. */
-static uint64_t rate_after(struct run_live_pages *pages, uint64_t allocs) {
-    struct page_view view;
-    atomic_store(&page.slots[0].allocs, allocs);
-    later_ns += UINT64_C(1000000000);
-    run_live_pages_update(pages);
-    assert_int_equal(pages_read(&view), 1);
-    uint64_t rate = view.head.sum.alloc_rate;
-    page_view_free(&view);
-    return rate;
-}
-
-TEST(rates_follow_the_counts) {
-    slot_use(0, getpid());
-    struct run_live_pages *pages = begin();
-    run_live_pages_update(pages);
-    uint64_t rate = rate_after(pages, 1000); /* in a second and what the machine takes */
-    assert_in_range(rate, 100000, 1000000);
-    assert_int_equal(rate_after(pages, 1000), 0);
-    assert_int_equal(rate_after(pages, 10), 0); /* a count that falls is a lie */
-    assert_true(rate_after(pages, UINT64_MAX) == VRAM_LIVE_PAGE_UNKNOWN);
-    run_live_pages_end(pages);
-}
-
 TEST(processes_that_cannot_have_a_page) {
     static const int64_t pids[] = {-1, INT64_MIN, (int64_t)INT_MAX + 1, INT64_MAX, INT_MAX};
     for (unsigned i = 0; i < sizeof pids / sizeof pids[0]; i++) {
@@ -256,36 +186,8 @@ TEST(a_process_that_ended_has_none) {
     run_live_pages_end(pages);
 }
 
-/* Whatever call fails: there is no page that is not whole. */
-TEST(files_that_cannot_be_written) {
-    int *const calls[] = {&pwrite_fails_in, &fallocate_fails_in, &fstat_fails_in};
-    for (unsigned i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        for (int nth = 1; nth <= 5; nth++) {
-            slot_use(0, getpid());
-            struct run_live_pages *pages = begin();
-            *calls[i] = nth;
-            run_live_pages_update(pages);
-            bool failed = *calls[i] == 0;
-            *calls[i] = 0;
-            assert_int_equal(pages_count(), failed ? 0 : 1);
-            run_live_pages_end(pages);
-            assert_int_equal(pages_count(), 0);
-        }
-    }
-}
-
-TEST(no_pages_without_a_folder) {
-    lstat_fails_in = 1;
-    assert_null(run_live_pages_begin(&page));
-    lstat_fails_in = 0;
-    assert_int_equal(vram_option_set("live", "off"), VRAM_OK);
-    assert_null(run_live_pages_begin(&page));
-    assert_int_equal(vram_option_set("live", "on"), VRAM_OK);
-}
-
 static int page_clear(void) {
     memset(&page, 0, sizeof page);
-    later_ns = 0;
     return 0;
 }
 

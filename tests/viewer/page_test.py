@@ -91,6 +91,23 @@ class Page(unittest.TestCase):
         self.assertEqual(left, {"1 KiB and more": 1024, "4 KiB and more": 0})
         self.assertEqual(arrays["total"][meta["bins"]], 1024)
 
+    def test_more_than_a_page_has_room_for(self):
+        """What is left out becomes "all others", and nothing is lost from the sums."""
+        entries = [{"action": action, "addr": 4096 * i, "size": 1000 + i, "stream": i % 400, "time_us": i + late,
+                    "user_metadata": f"tag {i % 100}", "pool_id": (1 + i % 300, 0),
+                    "frames": [{"name": f"f{i}", "filename": "own.py", "line": i}]}
+                   for late, action, first in ((0, "alloc", 1), (4000, "free_completed", 2), (8000, "alloc", 2))
+                   for i in range(first, 3500, first)]
+        entries += [{"action": "snapshot", "addr": 0, "size": 0, "stream": 0, "time_us": 12000 + i, "frames": []} for i in range(5000)]
+        meta, arrays = self.page_of_snapshot(entries)
+        self.assertEqual(meta["peak_bytes"], sum(1000 + i for i in range(1, 3500)))
+        self.assertLess(len(meta["notes"]), 5000)
+        for grouping in meta["groupings"]:
+            columns = [arrays[f"{grouping['name']}.{i}"] for i in range(len(grouping["columns"]))]
+            self.assertLess(len(columns), 40)
+            for i in range(0, meta["bins"], 37):
+                self.assertAlmostEqual(sum(column[i] for column in columns), arrays["total"][i], delta=10)
+
     def test_streams_have_their_names(self):
         entries = [{"action": "alloc", "addr": 4096 * (i + 1), "size": 4096, "stream": i * 0x5500, "time_us": i, "frames": []}
                    for i in range(2)]
