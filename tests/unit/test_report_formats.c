@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_report_formats.c: what reports and traces in other tools' formats make of texts that are not UTF-8, and of the
- * frames of stacks. tests/golden/formats_test.py has the formats themselves.
+ * test_report_formats.c: what reports and traces in other tools' formats make of texts that are not
+ * UTF-8, and of the frames of stacks. tests/golden/formats_test.py has the formats themselves.
  */
 #include "report/report_view.h"
 #include "report/sites.h"
