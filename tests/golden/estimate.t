@@ -98,10 +98,7 @@ $ mkdir Small-8B-NVFP4
   model    Small-8B-NVFP4
            llama, 32 layers, 8.03 billion parameters, 14.96 GiB, mostly bf16
   run      context 4096, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
+  <...>
   memory:0   input, 0-31, output
     14.96 GiB   512.00 MiB  258.50 MiB  512.00 MiB  16.21 GiB   24.00 GiB
 
@@ -114,10 +111,7 @@ $ mkdir Small-8B-NVFP4
     filled in by default, as config.json leaves it out: hidden_size 4096,
     num_hidden_layers 32, torch_dtype bf16
     KV cache: 128.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
+  <...>
     token embeddings lie on the first device where they fit
     free: all of each --memory
     "warnings": [
@@ -180,11 +174,7 @@ $ vram estimate --params hidden=4096,intermediate=14336,layers=32,vocab=32000,he
   memory:0    8.00 GiB free
 
   does not fit: no device has 13.99 GiB
-
-  Assumptions
-    from dimensions alone: gated feed-forward blocks, a separate output layer,
-    heads of hidden / heads; activations of one token
-    the model lies on one device; nothing is added for the runtime
+  <...>
 [1]
 
 $ cat >config.json <<'END'
@@ -221,10 +211,7 @@ $ vram estimate config.json -c 8192 -m 8G
   model    config.json
            llama, 16 layers, 1.24 billion parameters, 2.30 GiB, mostly bf16
   run      context 8192, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
+  <...>
   memory:0   input, 0-15, output
     2.30 GiB    256.00 MiB  254.50 MiB  512.00 MiB  3.30 GiB    8.00 GiB
 
@@ -234,39 +221,25 @@ $ vram estimate config.json -c 8192 -m 8G
     weights: counted from config.json, stored as bf16, as config.json says, which
     names no quantization
     KV cache: 32.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
-    free: all of each --memory
+  <...>
 
 $ vram estimate config.json -m 24G -c 256k -ctv q8_0 -fa off -cmoe
   model    config.json
            llama, 16 layers, 1.24 billion parameters, 2.30 GiB, mostly bf16
   run      context 262144, 1 sequence, micro-batch 512, keys f16, values q8_0,
            flash attention off
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
-  memory:0   input, 0-15, output
+  <...>
     2.30 GiB    6.13 GiB    16.51 GiB   512.00 MiB  25.44 GiB   24.00 GiB
 
   warning: a sequence of 262144 tokens is longer than the 131072 that the model was trained for; use -c 131072
   warning: llama.cpp stores values as q8_0 only with flash attention; use -fa on
   warning: --cpu-moe has no effect, because the model has no experts
   does not fit: memory:0 needs 25.44 GiB and has 24.00 GiB free; a context of 131072 fits (-c 131072); 14 of 17 layers fit (-ngl 14)
-
-  Assumptions
-    weights: counted from config.json, stored as bf16, as config.json says, which
-    names no quantization
+  <...>
     KV cache: 24.50 KiB a token, the whole context taken at once
     compute: 512 tokens at once in numbers of 4 bytes, attention scores complete
     in memory, logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
-    free: all of each --memory
+  <...>
 [1]
 
 $ vram estimate . -c 131072 -m 5G --fit -ctk q8_0 -ctv q8_0
@@ -274,36 +247,21 @@ $ vram estimate . -c 131072 -m 5G --fit -ctk q8_0 -ctv q8_0
            llama, 16 layers, 1.24 billion parameters, 2.30 GiB, mostly bf16
   run      context 131072, 1 sequence, micro-batch 512, keys q8_0, values q8_0,
            flash attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
-  memory:0   input, 0-15, output
+  <...>
     2.30 GiB    2.13 GiB    254.50 MiB  512.00 MiB  5.18 GiB    5.00 GiB
 
   largest context  120064  (-c 120064)
   most layers      16 of 17  (-ngl 16)
 
   does not fit: memory:0 needs 5.18 GiB and has 5.00 GiB free; a context of 120064 fits (-c 120064); 16 of 17 layers fit (-ngl 16)
-
-  Assumptions
-    weights: counted from config.json, stored as bf16, as config.json says, which
-    names no quantization
+  <...>
     KV cache: 17.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
-    free: all of each --memory
+  <...>
 
 $ vram estimate config.json -m 100M --fit
   model    config.json
            llama, 16 layers, 1.24 billion parameters, 2.30 GiB, mostly bf16
-  run      context 4096, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
+  <...>
   memory:0   input, 0-15, output
     2.30 GiB    128.00 MiB  254.50 MiB  512.00 MiB  3.18 GiB    100.00 MiB
 
@@ -311,25 +269,11 @@ $ vram estimate config.json -m 100M --fit
   most layers      0 of 17  (-ngl 0)
 
   does not fit: memory:0 needs 3.18 GiB and has 100.00 MiB free; it does not fit with a shorter context or fewer layers either
-
-  Assumptions
-    weights: counted from config.json, stored as bf16, as config.json says, which
-    names no quantization
-    KV cache: 32.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
-    free: all of each --memory
+  <...>
 [1]
 
 $ vram estimate config.json -m 8G -ngl 8 --json
-  {
-    "schema": "vram.estimate/1",
-    "version": "<version>",
-    "fits": true,
-    "guess": false,
+  <...>
     "verdict": "fits: 2.09 GiB of 8.00 GiB free on 1 device",
     "model": {
       "path": "config.json",
@@ -435,101 +379,35 @@ $ vram estimate config.json -m 8G --n-gpu-layers=2 | grep output; vram estimate 
 $ vram estimate config.json -m 2G --weights Q4_K_M
   model    config.json
            llama, 16 layers, 1.24 billion parameters, 762.59 MiB, mostly Q4_K_M
-  run      context 4096, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
-  memory:0   input, 0-15, output
+  <...>
     762.59 MiB  128.00 MiB  254.50 MiB  512.00 MiB  1.62 GiB    2.00 GiB
 
   fits: 1.62 GiB of 2.00 GiB free on 1 device
 
   Assumptions
     weights: counted from config.json, stored as Q4_K_M, as --weights says
-    KV cache: 32.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
-    free: all of each --memory
+  <...>
 
 $ vram estimate config.json -c 0 -m 4G -fa off
   model    config.json
            llama, 16 layers, 1.24 billion parameters, 2.30 GiB, mostly bf16
   run      context 131072, 1 sequence, micro-batch 512, keys f16, values f16,
-           flash attention off
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
-  memory:0   input, 0-15, output
+  <...>
     2.30 GiB    4.00 GiB    8.26 GiB    512.00 MiB  15.07 GiB   4.00 GiB
 
   does not fit: memory:0 needs 15.07 GiB and has 4.00 GiB free; a context of 12544 fits (-c 12544); 1 of 17 layers fit (-ngl 1)
-
-  Assumptions
-    weights: counted from config.json, stored as bf16, as config.json says, which
-    names no quantization
-    KV cache: 32.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores complete
-    in memory, logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
-    free: all of each --memory
-[1]
-
-$ vram estimate config.json -m 100M
-  model    config.json
-           llama, 16 layers, 1.24 billion parameters, 2.30 GiB, mostly bf16
-  run      context 4096, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
-  memory:0   input, 0-15, output
-    2.30 GiB    128.00 MiB  254.50 MiB  512.00 MiB  3.18 GiB    100.00 MiB
-
-  does not fit: memory:0 needs 3.18 GiB and has 100.00 MiB free; it does not fit with a shorter context or fewer layers either
-
-  Assumptions
-    weights: counted from config.json, stored as bf16, as config.json says, which
-    names no quantization
-    KV cache: 32.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
-    free: all of each --memory
+  <...>
 [1]
 
 $ vram estimate config.json -m 8G -ngl 1
-  model    config.json
-           llama, 16 layers, 1.24 billion parameters, 2.30 GiB, mostly bf16
-  run      context 4096, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
+  <...>
   memory:0   input, output
     501.00 MiB  0 B         254.50 MiB  512.00 MiB  1.24 GiB    8.00 GiB
   host       0-15
     1.81 GiB    128.00 MiB  44.00 MiB   0 B         1.98 GiB    unknown
 
   fits: 1.24 GiB of 8.00 GiB free on 1 device
-
-  Assumptions
-    weights: counted from config.json, stored as bf16, as config.json says, which
-    names no quantization
-    KV cache: 32.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
-    free: all of each --memory
+  <...>
 
 $ base64 -d >mmproj.gguf <<'END'
 > R0dVRgMAAAABAAAAAAAAAAIAAAAAAAAAFAAAAAAAAABnZW5lcmFsLmFyY2hpdGVjdHVyZQgAAAAEAAAAAAAAAGNsaXAXAAAAAAAA
@@ -538,56 +416,28 @@ $ base64 -d >mmproj.gguf <<'END'
 > END
 
 $ vram estimate config.json --mmproj mmproj.gguf -m 8G -ngl 0
-  model    config.json
-           llama, 16 layers, 1.24 billion parameters, 2.30 GiB, mostly bf16
-  run      context 4096, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
+  <...>
   memory:0   projector
     32 B        0 B         0 B         512.00 MiB  512.00 MiB  8.00 GiB
   host       input, 0-15, output
     2.30 GiB    128.00 MiB  254.50 MiB  0 B         2.68 GiB    unknown
 
   fits: 512.00 MiB of 8.00 GiB free on 1 device
-
-  Assumptions
-    weights: counted from config.json, stored as bf16, as config.json says, which
-    names no quantization
-    KV cache: 32.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
+  <...>
     token embeddings lie on the host
     the projector's weights lie on the first device; memory for encoding an image
     is not counted
     free: all of each --memory
 
 $ VRAM_SIM=devices=2,memory=2G vram estimate config.json --backend sim
-  model    config.json
-           llama, 16 layers, 1.24 billion parameters, 2.30 GiB, mostly bf16
-  run      context 4096, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
+  <...>
   sim:0      input, 0-6
     1.28 GiB    56.00 MiB   44.00 MiB   512.00 MiB  1.88 GiB    2.00 GiB
   sim:1      7-15, output
     1.51 GiB    72.00 MiB   254.50 MiB  512.00 MiB  2.33 GiB    2.00 GiB
 
   does not fit: sim:1 needs 2.33 GiB and has 2.00 GiB free; 14 of 17 layers fit (-ngl 14)
-
-  Assumptions
-    weights: counted from config.json, stored as bf16, as config.json says, which
-    names no quantization
-    KV cache: 32.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
+  <...>
     token embeddings lie on the first device where they fit, and a second time
     with the output
     layers are split over the devices in order: each is filled before the next
@@ -595,54 +445,23 @@ $ VRAM_SIM=devices=2,memory=2G vram estimate config.json --backend sim
 [1]
 
 $ VRAM_SIM=memory=8G,info=off vram estimate config.json --backend sim -d 0
-  model    config.json
-           llama, 16 layers, 1.24 billion parameters, 2.30 GiB, mostly bf16
-  run      context 4096, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
+  <...>
   sim:0      input, 0-15, output
     2.30 GiB    128.00 MiB  254.50 MiB  512.00 MiB  3.18 GiB    6.40 GiB
 
   fits: 3.18 GiB of 6.40 GiB free on 1 device
-
-  Assumptions
-    weights: counted from config.json, stored as bf16, as config.json says, which
-    names no quantization
-    KV cache: 32.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
+  <...>
     free: four fifths of the memory if the driver does not report it
 
 $ vram estimate config.json -m 8G -m 8G -ts 3,1 -c 8k
-  model    config.json
-           llama, 16 layers, 1.24 billion parameters, 2.30 GiB, mostly bf16
-  run      context 8192, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
+  <...>
   memory:0   input, 0-12
     1.96 GiB    208.00 MiB  48.00 MiB   512.00 MiB  2.71 GiB    8.00 GiB
   memory:1   13-15, output
     849.03 MiB  48.00 MiB   254.50 MiB  512.00 MiB  1.62 GiB    8.00 GiB
 
   fits: 4.34 GiB of 16.00 GiB free on 2 devices
-
-  Assumptions
-    weights: counted from config.json, stored as bf16, as config.json says, which
-    names no quantization
-    KV cache: 32.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit, and a second time
-    with the output
+  <...>
     layers are split over the devices by --tensor-split
     free: all of each --memory
 
@@ -650,52 +469,29 @@ $ vram estimate config.json -m 2G -m 3G -np 4 -ub 256 -b 256 --overhead 100M
   model    config.json
            llama, 16 layers, 1.24 billion parameters, 2.30 GiB, mostly bf16
   run      context 4096, 4 sequences, micro-batch 256, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
+  <...>
   memory:0   input, 0-10
     1.74 GiB    88.00 MiB   20.50 MiB   100.00 MiB  1.94 GiB    2.00 GiB
   memory:1   11-15, output
     1.06 GiB    40.00 MiB   127.25 MiB  100.00 MiB  1.32 GiB    3.00 GiB
 
   fits: 3.26 GiB of 5.00 GiB free on 2 devices
-
-  Assumptions
-    weights: counted from config.json, stored as bf16, as config.json says, which
-    names no quantization
-    KV cache: 32.00 KiB a token, the whole context taken at once
+  <...>
     compute: 256 tokens at once in numbers of 4 bytes, attention scores never
     complete in memory (flash attention), logits in f32 of 256 at once
     overhead: 100.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit, and a second time
-    with the output
-    layers are split over the devices in order: each is filled before the next
+  <...>
     free: all of each --memory
 
 $ vram estimate config.json --weights q4_K -m 2G --outputs 1 --activation-bytes 2
-  model    config.json
-           llama, 16 layers, 1.24 billion parameters, 762.59 MiB, mostly Q4_K_M
-  run      context 4096, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
-  memory:0   input, 0-15, output
+  <...>
     762.59 MiB  128.00 MiB  24.00 MiB   512.00 MiB  1.39 GiB    2.00 GiB
 
   fits: 1.39 GiB of 2.00 GiB free on 1 device
-
-  Assumptions
-    weights: counted from config.json, stored as Q4_K_M, as --weights says
-    KV cache: 32.00 KiB a token, the whole context taken at once
+  <...>
     compute: 512 tokens at once in numbers of 2 bytes, attention scores never
     complete in memory (flash attention), logits in f32 of 1 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
-    free: all of each --memory
+  <...>
 
 $ COLUMNS=120 vram estimate config.json -m 2G -m 3G -np 4 -ub 256 -b 256 --overhead 100M
   model    config.json
@@ -729,27 +525,16 @@ $ vram estimate config.json -m 16G -ncmoe 9 -np 2
   model    config.json
            qwen3_moe, 12 layers, 8.10 billion parameters (1.31 at once), 15.09 GiB, mostly bf16
   run      context 4096, 2 sequences, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
+  <...>
   memory:0   input, 0-11, output
     4.96 GiB    96.00 MiB   300.75 MiB  512.00 MiB  5.85 GiB    16.00 GiB
   host       experts of 9
     10.13 GiB   0 B         0 B         0 B         10.13 GiB   unknown
 
   fits: 5.85 GiB of 16.00 GiB free on 1 device
-
-  Assumptions
-    weights: counted from config.json, stored as bf16, as config.json says, which
-    names no quantization
+  <...>
     KV cache: 24.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
-    free: all of each --memory
+  <...>
 
 $ vram estimate config.json -m 16G -cmoe | grep host
   host       experts of 12
@@ -763,12 +548,7 @@ $ cat >config.json <<'END'
 $ vram estimate config.json -m 8G --guess
   model    config.json
            nobody, 16 layers, 1.24 billion parameters, 2.30 GiB, mostly bf16
-  run      context 4096, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
-  memory:0   input, 0-15, output
+  <...>
     2.30 GiB    128.00 MiB  254.50 MiB  512.00 MiB  3.18 GiB    8.00 GiB
 
   guess: fits: 3.18 GiB of 8.00 GiB free on 1 device; the family "nobody" is unknown; its weights and KV cache are taken as those of a Llama with these dimensions
@@ -777,39 +557,15 @@ $ vram estimate config.json -m 8G --guess
     weights: counted from config.json (a guess), stored as bf16, as config.json
     says, which names no quantization
     KV cache (a guess): 32.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
-    free: all of each --memory
+  <...>
 
 $ vram estimate config.json -m 1G --guess | grep guess:
   guess: does not fit: memory:0 needs 3.18 GiB and has 1.00 GiB free; it does not fit with a shorter context or fewer layers either; the family "nobody" is unknown; its weights and KV cache are taken as those of a Llama with these dimensions
 
 $ vram estimate config.json -m 8G
-  model    config.json
-           nobody, 16 layers, 1.24 billion parameters, 2.30 GiB, mostly bf16
-  run      context 4096, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
-  memory:0   input, 0-15, output
-    2.30 GiB    128.00 MiB  254.50 MiB  512.00 MiB  3.18 GiB    8.00 GiB
-
+  <...>
   cannot tell whether it fits: the family "nobody" is unknown; its weights and KV cache are taken as those of a Llama with these dimensions, 3.18 GiB in all; --guess accepts that
-
-  Assumptions
-    weights: counted from config.json (a guess), stored as bf16, as config.json
-    says, which names no quantization
-    KV cache (a guess): 32.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
-    free: all of each --memory
+  <...>
 ! vram: cannot tell whether it fits: the family "nobody" is unknown; its weights and KV cache are taken as those of a Llama with these dimensions, 3.18 GiB in all; --guess accepts that
 [2]
 
@@ -855,11 +611,7 @@ $ cat >hf_quant_config.json <<'END'
 $ vram estimate config.json -m 24G
   model    config.json
            qwen3_moe, 2 layers, 6.22 billion parameters (1.69 at once), 8.26 GiB, mostly bf16
-  run      context 4096, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
+  <...>
   memory:0   input, 0-1, output
     8.26 GiB    16.00 MiB   304.75 MiB  512.00 MiB  9.07 GiB    24.00 GiB
 
@@ -869,12 +621,7 @@ $ vram estimate config.json -m 24G
   Assumptions
     weights: counted from config.json, stored as bf16, as config.json says
     KV cache: 4.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
-    free: all of each --memory
+  <...>
 
 $ cat >config.json <<'END'
 > {"model_type": "llama", "num_hidden_layers": 16, "hidden_size": 2048, "intermediate_size": 8192,
@@ -886,13 +633,7 @@ $ echo '{"metadata": {"total_size": 2471645608}, "weight_map": {"lm_head.weight"
 >  "model.norm.weight": "model-00002-of-00002.safetensors"}}' >model.safetensors.index.json
 > vram estimate . -m 8G; c=$?; rm model.safetensors.index.json; exit $c
   model    .
-           llama, 16 layers, 1.24 billion parameters, 2.30 GiB, mostly bf16
-  run      context 4096, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
-  memory:0   input, 0-15, output
+  <...>
     2.30 GiB    128.00 MiB  254.50 MiB  512.00 MiB  3.18 GiB    8.00 GiB
 
   fits: 3.18 GiB of 8.00 GiB free on 1 device
@@ -900,13 +641,7 @@ $ echo '{"metadata": {"total_size": 2471645608}, "weight_map": {"lm_head.weight"
   Assumptions
     weights: the total_size of an index of 2 tensors; 2 of its 2 files were not
     read
-    KV cache: 32.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
-    free: all of each --memory
+  <...>
 
 $ cat >config.json <<'END'
 > {"model_type": "nobody", "num_hidden_layers": 16, "hidden_size": 2048, "intermediate_size": 8192,
@@ -919,26 +654,9 @@ $ echo '{"metadata": {"total_size": 2471645608}, "weight_map": {"lm_head.weight"
 > vram estimate . -m 8G; c=$?; rm model.safetensors.index.json; exit $c
   model    .
            nobody, 16 layers, parameters not counted, 2.30 GiB, mostly bf16
-  run      context 4096, 1 sequence, micro-batch 512, keys f16, values f16, flash
-           attention on
-
-  device     layers
-    weights     KV cache    compute     overhead    total       free
-  memory:0   input, 0-15, output
-    2.30 GiB    128.00 MiB  254.50 MiB  512.00 MiB  3.18 GiB    8.00 GiB
-
+  <...>
   cannot tell whether it fits: the family "nobody" is unknown; its keys and values are taken as those of a Llama with these dimensions, 3.18 GiB in all; --guess accepts that
-
-  Assumptions
-    weights: the total_size of an index of 2 tensors; 2 of its 2 files were not
-    read
-    KV cache (a guess): 32.00 KiB a token, the whole context taken at once
-    compute: 512 tokens at once in numbers of 4 bytes, attention scores never
-    complete in memory (flash attention), logits in f32 of 512 at once
-    overhead: 512.00 MiB of each device for the runtime's context and kernels
-    (--overhead)
-    token embeddings lie on the first device where they fit
-    free: all of each --memory
+  <...>
 ! vram: cannot tell whether it fits: the family "nobody" is unknown; its keys and values are taken as those of a Llama with these dimensions, 3.18 GiB in all; --guess accepts that
 [2]
 

@@ -311,37 +311,6 @@ $ vram report s.pickle
 
 $ make_trace.py clean >t.vrt
 
-$ vram report t.vrt
-  t.vrt: 4 events in 4.00 ms
-    At the peak, 1.00 ms after the start, 1.00 MiB were live in 1 block.
-    Most of it: 1.00 MiB (100 %) at a.
-    Everything was freed.
-
-    peak        1.00 MiB live in 1 block, after 1.00 ms
-    live        0 B in 0 blocks at the end
-    churn       1 allocation of 1.00 MiB in all, the largest 1.00 MiB
-
-  Live at the peak
-    tag                              bytes   share    blocks
-    a                             1.00 MiB 100.0 %         1
-
-  Over time
-    from      live, of the peak            live        held fragmentation
-    0 ns      ....................          0 B
-    375 us    ....................          0 B
-    750 us    ####################     1.00 MiB
-    1.12 ms   ####################     1.00 MiB
-    1.50 ms   ####################     1.00 MiB
-    1.88 ms   ####################     1.00 MiB
-    2.25 ms   ####################     1.00 MiB
-    2.62 ms   ####################     1.00 MiB
-    3.00 ms   ....................          0 B
-    3.38 ms   ....................          0 B
-    3.75 ms   ....................          0 B
-
-  Advice
-    no advice
-
 # A trace that was cut.
 $ head -c 600 t.vrt >cut.vrt
 > vram report cut.vrt --leaks
@@ -508,22 +477,9 @@ $ vram report t.vrt
                    (vram/batch.h) put blocks of the same lifetime side by side,
                    and vram_pool_trim (VRAM_TRIM_CACHES) merges cached blocks.
 
-$ vram report t.vrt --top 2 >plain && LC_ALL=C.UTF-8 vram report t.vrt --top 2 >now && diff plain now | grep "^>"
+$ vram report t.vrt --top 2 >plain && LC_ALL=C.UTF-8 vram report t.vrt --top 2 >now && diff plain now | grep "^>" | sed -n 1,2p
   >   0 ns      ████████████░░░░░░░░   336.00 MiB
   >   8.00 ms   ██████████████░░░░░░   384.00 MiB  512.00 MiB          0.00
-  >   16.0 ms   ██████████████████░░   480.00 MiB  512.00 MiB          0.00
-  >   24.0 ms   ██████████████████░░   480.00 MiB  512.00 MiB          0.00
-  >   32.0 ms   ██████████████████░░   480.00 MiB  512.00 MiB          0.00
-  >   40.0 ms   ██████████████████░░   480.00 MiB  512.00 MiB          0.00
-  >   48.0 ms   ██████████████████░░   480.00 MiB  512.00 MiB          0.00
-  >   56.0 ms   ██████████████████░░   480.00 MiB  512.00 MiB          0.00
-  >   64.0 ms   ██████████████████░░   480.00 MiB  512.00 MiB          0.00
-  >   72.0 ms   ██████████████████░░   480.00 MiB  512.00 MiB          0.00
-  >   80.0 ms   ████████████████████   544.00 MiB  544.00 MiB          0.00
-  >   88.0 ms   ████████████████████   544.00 MiB  980.00 MiB          0.79
-  >   96.0 ms   ████████████████████   544.00 MiB  980.00 MiB          0.79
-  >   104 ms    ███████████░░░░░░░░░   304.00 MiB  980.00 MiB          0.79
-  >   112 ms    ██████░░░░░░░░░░░░░░   160.00 MiB  980.00 MiB          0.79
 $ make_trace.py killed >t.vrt
 
 $ vram report t.vrt

@@ -60,12 +60,7 @@ $ cat >steady <<'END'
 $ sh steady <told >plain
 
 $ VRAM_CONF=backends=sim VRAM_SIM=fault=alloc:2:2 vram tour
-  A tour of libvram <version> on sim:0, Simulated GPU (simulated: times are those of a model)
-
-   1  open      Open the device and make two queues. Work on one queue runs in
-                order.
-                done
-   2  allocate  Allocate two blocks of memory straight from the driver.
+  <...>
                 failed
 ! vram: the step "allocate" failed: simulated device 0: alloc answered out_of_memory, as planned (VRAM_ERR_DEVICE_MEMORY)
 [2]
@@ -105,21 +100,7 @@ $ VRAM_CONF=backends=sim VRAM_SIM=fault=alloc:2:2 vram tour --json
 
 # A device that is lost, or refuses.
 $ VRAM_CONF=backends=sim VRAM_SIM=lose=12 vram tour
-  A tour of libvram <version> on sim:0, Simulated GPU (simulated: times are those of a model)
-
-   1  open      Open the device and make two queues. Work on one queue runs in
-                order.
-                done
-   2  allocate  Allocate two blocks of memory straight from the driver.
-                done: 2 x 16.00 MiB
-   3  upload    Send a pattern from host memory to the first block.
-                done
-   4  copy      Copy it to the second block, on the device. The call returns at
-                once; a point marks where the copy ends.
-                done
-   5  download  Tell the second queue to begin after that point, and read the copy
-                back there. The device waits for the copy; the host waits only for
-                the end.
+  <...>
                 failed
 ! vram: the step "download" failed: simulated device 0: download answered device_lost: lost at call 12: lose= planned it (VRAM_ERR_DEVICE_LOST)
 [2]
@@ -160,21 +141,14 @@ $ VRAM_CONF=backends=sim VRAM_DEVICE_LIMIT=20M vram tour
 [2]
 
 $ VRAM_CONF=backends=sim VRAM_SIM=fault=device_open:1:77 vram tour
-  A tour of libvram <version> on sim:0, Simulated GPU (simulated: times are those of a model)
-
-   1  open      Open the device and make two queues. Work on one queue runs in
-                order.
+  <...>
                 failed
 ! vram: the step "open" failed: simulated device 0: device_open answered an unknown code, as planned (VRAM_ERR_BACKEND)
 [2]
 
 $ VRAM_SIM=profile=h200 vram tour --race --backend sim
   A tour of libvram <version> on sim:0, Simulated H200 (simulated: times are those of a model)
-
-   1  open      Open the device and make two queues. Work on one queue runs in
-                order.
-                done
-   2  allocate  Allocate two blocks of memory straight from the driver.
+  <...>
                 done in <*>: 2 x 16.00 MiB
    3  race      Bring frames to the host in four ways: computed on the device,
                 copied, summed up. All four run twice; the second run counts.
@@ -189,9 +163,7 @@ $ VRAM_SIM=profile=h200 vram tour --race --backend sim
   nothing left: 0 bytes held
 
 $ VRAM_SIM=devices=2,profile=h200 vram tour --backend sim --device 1 >now && sh steady <now | diff plain -
-  1c1
-  < A tour of libvram <version> on sim:0, Simulated GPU (simulated: times are those of a model)
-  ---
+  <...>
   > A tour of libvram <version> on sim:1, Simulated H200 (simulated: times are those of a model)
   30a31,34
   >               blocking
@@ -199,121 +171,6 @@ $ VRAM_SIM=devices=2,profile=h200 vram tour --backend sim --device 1 >now && sh 
   >               staged
   >               double
 [1]
-
-$ VRAM_CONF=backends=sim VRAM_SIM=profile=h200 vram tour --json
-  {
-    "schema": "vram.tour/1",
-    "version": "<version>",
-    "backend": "sim",
-    "device": 0,
-    "device_name": "Simulated H200",
-    "clock": "simulated",
-    "steps": [
-      {
-        "name": "open",
-        "story": "Open the device and make two queues. Work on one queue runs in order.",
-        "result": "done",
-        "remark": null,
-        "duration_ns": <*>,
-        "moved_bytes": null
-      },
-      {
-        "name": "allocate",
-        "story": "Allocate two blocks of memory straight from the driver.",
-        "result": "done",
-        "remark": "2 x 16.00 MiB",
-        "duration_ns": <*>,
-        "moved_bytes": null
-      },
-      {
-        "name": "upload",
-        "story": "Send a pattern from host memory to the first block.",
-        "result": "done",
-        "remark": null,
-        "duration_ns": <*>,
-        "moved_bytes": 16777216
-      },
-      {
-        "name": "copy",
-        "story": "Copy it to the second block, on the device. The call returns at once; a point marks where the copy ends.",
-        "result": "done",
-        "remark": null,
-        "duration_ns": <*>,
-        "moved_bytes": null
-      },
-      {
-        "name": "download",
-        "story": "Tell the second queue to begin after that point, and read the copy back there. The device waits for the copy; the host waits only for the end.",
-        "result": "done",
-        "remark": "contents are equal",
-        "duration_ns": <*>,
-        "moved_bytes": null
-      },
-      {
-        "name": "fill",
-        "story": "Fill the first block with one repeated number, and check it.",
-        "result": "done",
-        "remark": "contents are equal",
-        "duration_ns": <*>,
-        "moved_bytes": null
-      },
-      {
-        "name": "move",
-        "story": "Map physical memory at one address, write through it, map it at another, and read there: moved, not copied.",
-        "result": "done",
-        "remark": "contents are equal",
-        "duration_ns": <*>,
-        "moved_bytes": null
-      },
-      {
-        "name": "pool",
-        "story": "Allocate blocks of seven sizes from a pool and free them. After the first rounds they come from the cache of this thread, without a driver call.",
-        "result": "done",
-        "remark": "10000 blocks<*>, <*> of them from that cache",
-        "duration_ns": <*>,
-        "moved_bytes": null
-      },
-      {
-        "name": "launch",
-        "story": "Run a kernel that adds one to every number of the second block.",
-        "result": "skipped",
-        "remark": "the device runs no kernels written in C",
-        "duration_ns": <*>,
-        "moved_bytes": null
-      },
-      {
-        "name": "race",
-        "story": "Bring frames to the host in four ways: computed on the device, copied, summed up. All four run twice; the second run counts.",
-        "result": "done",
-        "remark": "4 x 6 frames of <*>",
-        "duration_ns": <*>,
-        "moved_bytes": null
-      },
-      {
-        "name": "free",
-        "story": "Free everything.",
-        "result": "done",
-        "remark": "<*> driver calls in all",
-        "duration_ns": <*>,
-        "moved_bytes": null
-      }
-    ],
-    "race": [
-      {
-        "name": "blocking",
-        "about": "a copy to ordinary memory, waited for",
-        "reason": null,
-        "frames": 6,
-        "frame_bytes": <*>,
-        "duration_ns": <*>
-      },
-  <...>
-        "duration_ns": <*>
-      }
-    ],
-    "passed": true,
-    "held_bytes": 0
-  }
 
 $ VRAM_CONF=backends=sim VRAM_SIM=lag=5,seed=3 vram tour >now && sh steady <now | diff plain -
 $ VRAM_CONF=backends=sim VRAM_SIM=vmm=off vram tour >now && sh steady <now | diff plain -
@@ -337,8 +194,6 @@ $ VRAM_CONF=backends=sim VRAM_SIM=memory=4M vram tour >now && sh steady <now | d
   <               done: 10000 blocks, N of them from that cache
   ---
   >               skipped: pool "pool": 1.00 KiB do not fit: pools may use 90% of the device's 4.00 MiB (fraction of the pool), which leaves 614.40 KiB to this pool, and it holds 0 B
-  30c30
-  <               done: 4 x 6 frames of 4.00 MiB
-  ---
+  <...>
   >               done: 4 x 6 frames of 512.00 KiB
 [1]
