@@ -123,35 +123,6 @@ static bool lacks_pools(struct check *check) {
     return needs;
 }
 
-/* Where a device does not tell its granules. */
-static bool unknown_granules(struct check *check) {
-    struct check_device *device;
-    vram_addr addr;
-    CHECK_OPEN(check, &device);
-    device->info.alloc_granule.known = device->info.vmm_granule.known = false;
-    CHECK_EQUAL(check, check_granule(device), 4096);
-    CHECK_EQUAL(check, check_pool_granule(device, false), 4096);
-    CHECK_ALLOC(check, device, 100, &addr);
-    CHECK_FREE(check, device, addr);
-    return true;
-}
-
-static bool too_many_contexts(struct check *check) {
-    vram_context *context;
-    for (int i = 0; i < CHECK_CONTEXTS_MAX; i++) {
-        CHECK_CONTEXT(check, "sim", "", &context);
-    }
-    return true;
-}
-
-static bool too_many_devices(struct check *check) {
-    struct check_device *device;
-    for (int i = 0; i <= CHECK_DEVICES_MAX; i++) {
-        CHECK_OPEN(check, &device);
-    }
-    return true;
-}
-
 /* ------------------------------------------------------------------- contents */
 
 static bool make_buffer(struct check *check, struct check_buffer *buffer) {
@@ -162,14 +133,6 @@ static bool make_buffer(struct check *check, struct check_buffer *buffer) {
     CHECK_BUFFER(check, device, queue, 4096, buffer);
     CHECK_FILL(check, buffer, 0, 0, 4, 0); /* nothing */
     CHECK_VERIFY(check, buffer);
-    return true;
-}
-
-static bool contents_differ(struct check *check) {
-    struct check_buffer buffer;
-    CHECK_TRY(make_buffer(check, &buffer));
-    buffer.model[7] ^= 0xFF;
-    CHECK_VERIFY(check, &buffer);
     return true;
 }
 
@@ -188,37 +151,6 @@ static bool copy_refused(struct check *check) {
 
 static bool copy_refused_and_made(struct check *check) {
     return refused_copy(check, true);
-}
-
-/* ---------------------------------------------------------------------- pools */
-
-/* A pool with one block. */
-static bool make_stock(struct check *check, struct check_stock *stock, vram_addr *addr) {
-    struct check_device *device;
-    vram_queue *queue;
-    CHECK_OPEN(check, &device);
-    CHECK_QUEUE(check, device, &queue);
-    CHECK_STOCK(check, device, NULL, stock);
-    CHECK_TAKE(check, stock, 5000, queue, addr);
-    CHECK_STOCK_VERIFY(check, stock);
-    return true;
-}
-
-static bool mark_differs(struct check *check) {
-    struct check_stock stock;
-    vram_addr addr;
-    CHECK_TRY(make_stock(check, &stock, &addr));
-    CHECK_OK(check, vram_queue_fill(stock.blocks[0].queue, addr, 0, 4, 4));
-    CHECK_STOCK_VERIFY(check, &stock);
-    return true;
-}
-
-static bool give_unknown(struct check *check) {
-    struct check_stock stock;
-    vram_addr addr;
-    CHECK_TRY(make_stock(check, &stock, &addr));
-    CHECK_GIVE(check, &stock, addr + 1, NULL);
-    return true;
 }
 
 /* --------------------------------------------------------------------- the list */
@@ -248,16 +180,9 @@ static const struct {
     {lacks_several, CHECK_SKIPPED, "the device lacks all capabilities it takes"},
     {shares_memory, CHECK_SKIPPED, "the device shares its memory with the host"},
     {lacks_pools, CHECK_SKIPPED, "pooling is off (option pool)"},
-    {unknown_granules, CHECK_PASSED, ""},
-    {too_many_contexts, CHECK_FAILED, "vram_context_create: does not hold"},
-    {too_many_devices, CHECK_FAILED, "vram_device_open: does not hold"},
 
-    {contents_differ, CHECK_FAILED, "byte 7 of 4096 is 0x"},
     {copy_refused, CHECK_ERRORED, "vram_queue_upload(&buffer, 4096): VRAM_ERR_"},
     {copy_refused_and_made, CHECK_FAILED, "byte 7 of 4096 is 0x"},
-
-    {mark_differs, CHECK_FAILED, "a block of 5000 bytes holds 0x0 and 0xb10c0001, not 0xb10c0001"},
-    {give_unknown, CHECK_FAILED, "vram_free(addr + 1): does not hold"},
 
 };
 
@@ -317,15 +242,6 @@ TEST(other_devices_are_of_the_same_backend) {
         run_on(has_no_other, &one, device, &result);
         assert_string_equal(result.reason, "");
     }
-}
-
-/* Without options a case's contexts are those of the environment. */
-TEST(the_environment_decides_without_options) {
-    struct check_result result;
-    setenv("VRAM_BACKENDS", "sim", 1);
-    run_on(fine, NULL, 0, &result);
-    assert_string_equal(result.reason, "");
-    unsetenv("VRAM_BACKENDS");
 }
 
 /* ------------------------------------------------- what the user may not lock */

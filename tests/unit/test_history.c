@@ -118,20 +118,6 @@ TEST(strange_events) {
     history_free(&history);
 }
 
-/* More pools than are told apart share the last. */
-TEST(many_pools) {
-    struct history history;
-    begin(&history);
-    for (uint64_t i = 1; i <= 1000; i++) {
-        struct recorded event = event_of(RECORDED_ALLOC, i, i, 10);
-        event.pool = i;
-        assert_true(history_add(&history, &event));
-    }
-    assert_int_equal(history.pool_count, HISTORY_POOLS_MAX);
-    assert_int_equal(history.live_bytes, 10000);
-    history_free(&history);
-}
-
 static struct recorded of_pool(enum recorded_kind kind, uint64_t id, uint64_t bytes,
                                uint32_t pool) {
     struct recorded event = event_of(kind, 1, id, bytes);
@@ -167,24 +153,6 @@ TEST(a_pool_takes_its_blocks_with_it) {
     history_finish(&history);
     assert_int_equal(history.groups[0].bytes, 19980);
     assert_int_equal(history.groups[0].lost_bytes, 50);
-    history_free(&history);
-}
-
-/* More blocks than a report lists are still counted, and leave no more behind than it lists. */
-TEST(many_lost_blocks) {
-    struct history history;
-    begin(&history);
-    for (uint64_t i = 0; i < HISTORY_LOST_MAX + 5000; i++) {
-        struct recorded event = of_pool(RECORDED_ALLOC, i + 1, 8, 7);
-        assert_true(history_add(&history, &event));
-        if (i % 100 == 99) {
-            event.kind = RECORDED_POOL_END;
-            assert_true(history_add(&history, &event));
-        }
-    }
-    assert_int_equal(history.lost_blocks,
-                     HISTORY_LOST_MAX + 5000 - (HISTORY_LOST_MAX + 5000) % 100);
-    assert_true(history.block_slots <= HISTORY_LOST_MAX + 200);
     history_free(&history);
 }
 
@@ -409,28 +377,6 @@ TEST(refusals_and_losses) {
     history_free(&history);
 }
 
-/* -------------------------------------------------------------------------- bounds */
-
-/* More pairs of tag and stack than are kept: the last takes the rest, and nothing is lost. */
-TEST(many_groups) {
-    struct history history;
-    begin(&history);
-    for (uint32_t i = 1; i <= HISTORY_GROUPS_MAX + 10; i++) {
-        struct recorded event = event_of(RECORDED_ALLOC, i, i, 10);
-        event.stack = i;
-        event.tag_number = i % 7;
-        assert_true(history_add(&history, &event));
-    }
-    struct recorded again = event_of(RECORDED_ALLOC, 1000000, 1000000, 10);
-    again.stack = again.tag_number = 1; /* of one that is there */
-    assert_true(history_add(&history, &again));
-    history_finish(&history);
-    assert_int_equal(history.group_count, HISTORY_GROUPS_MAX);
-    assert_int_equal(history.groups[HISTORY_GROUPS_MAX - 1].blocks, 11);
-    assert_int_equal(history.live_bytes, 10 * (HISTORY_GROUPS_MAX + 11));
-    history_free(&history);
-}
-
 TEST(blocks_from_before_are_freed) {
     struct history history;
     begin(&history);
@@ -446,23 +392,6 @@ TEST(blocks_from_before_are_freed) {
     assert_int_equal(history.live_blocks, 0);
     assert_int_equal(history.live_bytes, 0);
     history_free(&history);
-}
-
-TEST(hit_rates) {
-    struct history history = {0};
-    struct history_pool pools[3] = {{.sampled = true}, {.sampled = true}, {.last.hits = 5}};
-    uint64_t hits, misses;
-    history.pools = pools;
-    history.pool_count = 3;
-    assert_false(history_hit_rate(&history, &hits, &misses)); /* nothing was counted yet */
-    pools[0].last.misses = 3;
-    assert_true(history_hit_rate(&history, &hits, &misses));
-    assert_int_equal(misses, 3);
-    pools[0].last.hits = pools[1].last.hits = UINT64_MAX - 1;
-    assert_true(history_hit_rate(&history, &hits, &misses));
-    assert_true(hits == UINT64_MAX);
-    pools[0].sampled = pools[1].sampled = false;
-    assert_false(history_hit_rate(&history, &hits, &misses));
 }
 
 /* -------------------------------------------------------------------------- growth */
@@ -541,28 +470,4 @@ TEST(little_is_not_worth_saying) {
     history.peak_held = 50;
     assert_non_null(find(&history, "reserved"));
     history_free(&history);
-}
-
-/* --------------------------------------------------------------- lists of pools */
-
-/* Tables grow with the numbers: the first, the last that there is, and one that is too large. */
-TEST(lists_of_far_pools) {
-    struct pool_lists lists = {0};
-    uint32_t slot = 0;
-    uint64_t id = 0;
-    assert_false(pool_lists_any(&lists, 1, &slot, &id));
-    pool_lists_remove(&lists, 7);
-    assert_true(pool_lists_add(&lists, RECORDING_DEFINITIONS_MAX, 5000, 11));
-    assert_true(pool_lists_add(&lists, 1, 3, 12));
-    assert_true(pool_lists_add(&lists, RECORDING_DEFINITIONS_MAX + 1, 4, 13));
-    assert_true(pool_lists_any(&lists, RECORDING_DEFINITIONS_MAX, &slot, &id));
-    assert_true(slot == 5000 && id == 11);
-    assert_true(pool_lists_any(&lists, 1, &slot, &id));
-    assert_true(slot == 3 && id == 12);
-    assert_false(pool_lists_any(&lists, 2, &slot, &id));
-    assert_false(pool_lists_any(&lists, RECORDING_DEFINITIONS_MAX + 1, &slot, &id));
-    assert_false(pool_lists_any(&lists, UINT32_MAX, &slot, &id));
-    pool_lists_remove(&lists, 5000);
-    assert_false(pool_lists_any(&lists, RECORDING_DEFINITIONS_MAX, &slot, &id));
-    pool_lists_free(&lists);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Policies of `vram replay`: the caching model by its rules, and all models against the peaks that
-   were measured. */
+/* Policies of `vram replay`: models of other allocators against the peaks that were measured. */
 #include "policy_world.h"
 #include "replay/inflate.h"
 #include "replay/player.h"
@@ -61,75 +60,6 @@ TEST(tree_finds_best_fit) {
 
 /* --------------------------------------------------------------------- caching */
 
-TEST(segments_have_their_sizes) {
-    static const struct {
-        uint64_t bytes, segment;
-    } rows[] = {
-        {1, 2 * MIB},           {MIB, 2 * MIB},
-        {MIB + 1, 20 * MIB},    {10 * MIB - 512, 20 * MIB},
-        {10 * MIB, 10 * MIB},   {10 * MIB + 1, 12 * MIB},
-        {100 * MIB, 100 * MIB},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct bench bench;
-        open_bench(&bench, &policy_caching, "memory=1G");
-        struct replay_block block = take(&bench, rows[i].bytes, 0);
-        assert_int_equal(reserved(&bench), rows[i].segment);
-        give(&bench, &block);
-        assert_int_equal(reserved(&bench), rows[i].segment); /* kept */
-        close_bench(&bench);
-    }
-}
-
-TEST(small_blocks_share_and_join) {
-    struct bench bench;
-    open_bench(&bench, &policy_caching, "memory=1G");
-    struct replay_block a = take(&bench, 100, 0), b = take(&bench, 513, 0), c = take(&bench, 1, 0);
-    assert_int_equal(b.addr, a.addr + 512);
-    assert_int_equal(c.addr, b.addr + 1024);
-    give(&bench, &a);
-    give(&bench, &c);
-    give(&bench, &b); /* joins both ways: the segment is whole again */
-    struct replay_block d = take(&bench, MIB, 0), e = take(&bench, MIB, 0);
-    assert_int_equal(d.addr, a.addr);
-    assert_int_equal(e.addr, a.addr + MIB);
-    assert_int_equal(reserved(&bench), 2 * MIB);
-    give(&bench, &d);
-    give(&bench, &e);
-    close_bench(&bench);
-}
-
-/* Of 20 MiB, 19 are taken: what is left is 1 MiB and stays with the block. */
-TEST(large_rest_is_not_split) {
-    struct bench bench;
-    open_bench(&bench, &policy_caching, "memory=1G");
-    struct replay_block a = take(&bench, 20 * MIB, 0);
-    give(&bench, &a);
-    struct replay_block b = take(&bench, 19 * MIB, 0);
-    assert_int_equal(b.addr, a.addr);
-    struct replay_block c = take(&bench, 2 * MIB, 0); /* nothing to cut from: a new segment */
-    assert_int_equal(reserved(&bench), 40 * MIB);
-    struct replay_block d = take(&bench, 2 * MIB, 0);
-    assert_int_equal(d.addr, c.addr + 2 * MIB);
-    assert_int_equal(reserved(&bench), 40 * MIB);
-    give(&bench, &b);
-    give(&bench, &c);
-    give(&bench, &d);
-    close_bench(&bench);
-}
-
-TEST(queues_do_not_share) {
-    struct bench bench;
-    open_bench(&bench, &policy_caching, "memory=1G");
-    struct replay_block a = take(&bench, MIB, 0);
-    give(&bench, &a);
-    struct replay_block b = take(&bench, MIB, 1);
-    assert_true(b.addr != a.addr);
-    assert_int_equal(reserved(&bench), 4 * MIB);
-    give(&bench, &b);
-    close_bench(&bench);
-}
-
 /* A block that queue 1 still works on is not handed out again, and then it is. */
 TEST(used_blocks_wait) {
     struct bench bench;
@@ -168,37 +98,63 @@ TEST(cache_is_released_when_full) {
     close_bench(&bench);
 }
 
+/* ------------------------------------------------------- every policy */
+
+static const struct policy *const all[] = {&policy_caching, &policy_expandable, &policy_async,
+                                           &policy_naive};
+enum { POLICIES = sizeof all / sizeof all[0] };
+
 TEST(odd_sizes) {
-    static const struct policy *const both[] = {&policy_caching, &policy_naive};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < POLICIES; i++) {
+        static const uint64_t large[] = {UINT64_MAX, UINT64_C(1) << 60, 65 * MIB};
         struct bench bench;
-        open_bench(&bench, both[i], "memory=64M");
+        open_bench(&bench, all[i], "memory=64M");
         struct replay_block none = take(&bench, 0, 0);
         assert_int_equal(none.addr, 0);
         give(&bench, &none);
-        struct replay_block huge = {.bytes = UINT64_MAX};
-        assert_true(both[i]->alloc(bench.state, UINT64_MAX, 0, &huge) != VRAM_OK);
+        for (int k = 0; k < 3; k++) {
+            struct replay_block block = {.bytes = large[k]};
+            vram_status status = all[i]->alloc(bench.state, large[k], 0, &block);
+            assert_true(vram_status_is_exhausted(status) || status == VRAM_ERR_OVERFLOW);
+        }
         assert_int_equal(reserved(&bench), 0);
         close_bench(&bench);
     }
 }
 
-/* --------------------------------------------------------------------- naive */
-
-TEST(naive_is_one_call_each) {
-    struct bench bench;
-    struct policy_counts counts;
-    open_bench(&bench, &policy_naive, "memory=64M");
-    struct replay_block a = take(&bench, 100, 0), b = take(&bench, 5 * MIB, 1);
-    uint64_t held = reserved(&bench);
-    give(&bench, &a);
-    give(&bench, &b);
-    assert_int_equal(reserved(&bench), 0);
-    assert_int_equal(policy_naive.counts(bench.state, &counts), VRAM_OK);
-    assert_int_equal(counts.calls[POLICY_CALL_ALLOC], 2);
-    assert_int_equal(counts.calls[POLICY_CALL_FREE], 2);
-    assert_int_equal(counts.peak_reserved_bytes, held);
-    close_bench(&bench);
+/* Every call of a driver fails in turn: the policy says so, and leaves nothing behind. */
+TEST(failing_calls) {
+    static const vram_sim_call kinds[] = {VRAM_SIM_ALLOC, VRAM_SIM_RESERVE, VRAM_SIM_CREATE,
+                                          VRAM_SIM_MAP,   VRAM_SIM_UNMAP,   VRAM_SIM_SIGNAL};
+    for (size_t i = 0; i < POLICIES * sizeof kinds / sizeof kinds[0]; i++) {
+        for (uint64_t n = 1; n < 6; n++) {
+            struct bench bench;
+            open_bench(&bench, all[i % POLICIES], "memory=128M");
+            const vram_sim_fault fault = {.size = sizeof fault,
+                                          .call = kinds[i / POLICIES],
+                                          .nth = n,
+                                          .code = VRAM_SIM_INVALID_VALUE};
+            assert_int_equal(vram_sim_fault_set(bench.place.context, &fault), VRAM_OK);
+            struct replay_block blocks[4] = {{0}};
+            for (int k = 0; k < 8; k++) {
+                struct replay_block *block = &blocks[k % 4];
+                if (block->addr != 0) {
+                    bench.place.busy_queues |= 2;
+                    block->used_queues = k % 2 ? 2 : 0;
+                    bench.policy->free(bench.state, block, 0);
+                }
+                *block = (struct replay_block){.bytes = 1};
+                bench.policy->alloc(bench.state, (uint64_t)(k % 3 + 1) * 30 * MIB, 0, block);
+            }
+            for (int k = 0; k < 4; k++) {
+                if (blocks[k].addr != 0) {
+                    bench.policy->free(bench.state, &blocks[k], 0);
+                }
+            }
+            assert_int_equal(vram_sim_fault_set(bench.place.context, NULL), VRAM_OK);
+            close_bench(&bench);
+        }
+    }
 }
 
 /* ------------------------------------------------------------ PyTorch's peaks */
