@@ -22,8 +22,8 @@ run: ## build the command, a tour on the best device, what there is, a race and 
 quick: ## while working: the unit tests of less than half a second each, in build-dev (under a minute once it is built)
 	@tools/quick
 
-t: ## one unit test, built and run in build-dev: make t T=space_fit
-	@test -n "$(T)" || { echo "which one? make t T=space_fit"; exit 2; }
+t: ## one unit test, built and run in build-dev: make t T=space
+	@test -n "$(T)" || { echo "which one? make t T=space"; exit 2; }
 	@tools/quick $(T)
 
 test: ## all tests: as users build it, and checking itself under ASan + UBSan and TSan (minutes)

@@ -54,7 +54,7 @@ const char *rig_self(void) {
 
 /* -------------------------------------------------------------------------------- files */
 
-/* What stands between the first '_' of the file's name and its end: space_fit. */
+/* What stands between the first '_' of the file's name and its end: space. */
 static void file_name(const char *source, char *name, size_t size) {
     const char *slash = strrchr(source, '/'), *base = slash ? slash + 1 : source;
     const char *line = strchr(base, '_'), *from = line ? line + 1 : base;

@@ -5,8 +5,8 @@
  *     TEST(a_name) { ... }
  *     TEST(another, "sim:memory=64M,real=on") { ... rig->device ... }
  *
- * `unit space_fit` runs the tests of one file, in the order in which they stand there, `unit
- * space_fit.test_topmost` one of them, `unit` all, each file in a process of its own, and `unit
+ * `unit space` runs the tests of one file, in the order in which they stand there, `unit
+ * space.settles_in_parts` one of them, `unit` all, each file in a process of its own, and `unit
  * --list` names them. A test with a world has a context, devices and queues (unit/device_world.h),
  * which are ended behind it; it fails when the driver still holds something then. After each test
  * the library must hold as much as before: no memory of its own, no handle and no lock is left.

@@ -122,28 +122,6 @@ TEST(acceptance_2_failure_has_text) {
     vram_async_end(&async);
 }
 
-/* The queue of a lost device ends, and with it its points count as passed: the handle knows
-   better. */
-TEST(a_lost_device_is_told_after_its_queue) {
-    struct told told = {0};
-    struct rig rig = rig_make("sim", "memory=64M,lag=1000");
-    hook_set(rig.device);
-    hook.poll_answer = VRAM_ERR_NOT_READY;
-    vram_async async = async_here(rig.queue, "transfer");
-    assert_int_equal(vram_async_poll(&async), VRAM_ERR_NOT_READY);
-    assert_ok(vram_async_then(&async, tell, &told));
-    hook.poll_answer = VRAM_OK;
-    fault(&rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST);
-    vram_queue_destroy(rig.queue);
-    assert_int_equal(times(&told), 1);
-    assert_int_equal(told.status, VRAM_ERR_DEVICE_LOST);
-    assert_int_equal(vram_async_poll(&async), VRAM_ERR_DEVICE_LOST);
-    vram_async_end(&async);
-    assert_ok(vram_async_poll(&async));
-    assert_false(vram_async_is_ready(NULL));
-    vram_context_destroy(rig.context);
-}
-
 /* ------------------------------------------------------------ several at once */
 
 enum { SEVERAL = 3 };
@@ -240,53 +218,7 @@ TEST(a_descriptor_ends_with_the_context) {
     assert_int_equal(close(fd), 0);
 }
 
-/* A driver that cannot answer tells nothing of the work: the memory may still be written to. */
-TEST(a_refused_question_is_no_failure, "sim:memory=64M") {
-    hook_set(rig->device);
-    hook.poll_answer = VRAM_ERR_NOT_READY;
-    vram_async async = async_here(rig->queue, "transfer");
-    hook.poll_answer = VRAM_ERR_BACKEND;
-    vr_error_set(VRAM_ERR_BACKEND, "hook", "poll", 3, "cannot say");
-    assert_int_equal(vram_async_wait(&async, MS), VRAM_ERR_BACKEND);
-    assert_int_equal(state_of(&async), VRAM_ASYNC_PENDING);
-    hook.poll_answer = VRAM_OK;
-    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
-}
-
 /* ----------------------------------------------------------------- callbacks */
-
-TEST(callbacks_need_no_question) {
-    static struct gate gate;
-    struct told told[3] = {{0}};
-    uint64_t pending = 7;
-    struct rig rig = rig_make("host", NULL);
-    gate_shut(rig.device, rig.queue, &gate);
-    vram_async first = async_here(rig.queue, "first"), ended = async_here(rig.queue, "ended");
-    assert_ok(vram_async_then(&first, tell, &told[0]));
-    assert_ok(vram_async_then(&ended, tell, &told[1]));
-    vram_async copy = ended;
-    vram_async_end(&ended); /* given up, the call is made all the same */
-    assert_int_equal(vram_async_then(&copy, tell, &told[2]), VRAM_ERR_STALE);
-    assert_ok(vram_async_poll_all(rig.device, &pending));
-    assert_int_equal(pending, 2);
-    gate_open(&gate);
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    assert_int_equal(times(&told[0]) + times(&told[1]), 0);
-    assert_ok(vram_async_poll_all(rig.device, &pending));
-    assert_int_equal(pending, 0);
-    assert_int_equal(times(&told[0]), 1);
-    assert_int_equal(times(&told[1]), 1);
-    assert_int_equal(vr_handle_live(VR_KIND_ASYNC), 0);
-
-    gate_shut(rig.device, rig.queue, &gate);
-    vram_async last = async_here(rig.queue, "last");
-    assert_ok(vram_async_then(&last, tell, &told[2]));
-    gate_open(&gate);
-    vram_queue_destroy(rig.queue); /* nobody asked: the end of the queue is the last moment */
-    assert_int_equal(times(&told[2]), 1);
-    assert_ok(vram_async_poll(&last));
-    vram_context_destroy(rig.context);
-}
 
 struct ender {
     struct rig *rig;
@@ -363,42 +295,6 @@ TEST(producers_finish_from_any_thread) {
     vram_context_destroy(rig.context);
 }
 
-/* A count that is known at the end stays readable until the handle is ended; S0-20. */
-TEST(a_late_result_stays) {
-    vram_async async, forgotten;
-    uint64_t result = 0;
-    struct rig rig = rig_make("host", NULL);
-    vr_async_finish_value(begin(rig.device, 0, &async), 12);
-    vr_async_finish_value(begin(rig.device, 0, &forgotten), 13);
-    for (int i = 0; i < 2; i++) {
-        assert_ok(vram_async_wait(&async, 0));
-        assert_ok(vram_async_result_get(&async, &result));
-        assert_int_equal(result, 12);
-    }
-    assert_int_equal(vr_handle_live(VR_KIND_ASYNC), 2);
-    vram_async_end(&async);
-    vram_async_end(&async);
-    assert_int_equal(vr_handle_live(VR_KIND_ASYNC), 1);
-    vram_context_destroy(rig.context);
-}
-
-/* What a producer begins may be ended by the device: first held, then behind a point. */
-TEST(a_record_may_follow_a_point) {
-    static struct gate gate;
-    vram_async async;
-    vram_point point;
-    struct rig rig = rig_make("host", NULL);
-    gate_shut(rig.device, rig.queue, &gate);
-    struct vr_async *record = begin(rig.device, 5, &async);
-    assert_ok(vram_queue_mark(rig.queue, &point));
-    assert_int_equal(vram_async_wait(&async, MS), VRAM_ERR_TIMEOUT);
-    vr_async_follow(record, (uint64_t)(uintptr_t)point.queue, point.value);
-    assert_int_equal(vram_async_wait(&async, MS), VRAM_ERR_TIMEOUT);
-    gate_open(&gate);
-    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
-    vram_context_destroy(rig.context);
-}
-
 /* ---------------------------------------------------------------------- ends */
 
 TEST(a_device_closes_under_a_producer) {
@@ -422,85 +318,4 @@ TEST(a_device_closes_under_a_producer) {
     vram_context_destroy(rig.context);
     vr_async_finish(record[2], VRAM_OK); /* after the context's handle: it goes now */
     assert_ok(vram_async_poll(&async[2]));
-}
-
-/* A point that a producer knows only when its device has closed: the work is over, and the callback
-   is made without a question. */
-TEST(a_record_may_follow_an_ended_queue) {
-    struct told told = {0};
-    vram_async async;
-    vram_point point;
-    struct rig rig = rig_make("host", NULL);
-    struct vr_async *record = begin(rig.device, 5, &async);
-    assert_ok(vram_async_then(&async, tell, &told));
-    assert_ok(vram_queue_mark(rig.queue, &point));
-    vram_device_close(rig.device);
-    assert_int_equal(times(&told), 0);
-    vr_async_follow(record, (uint64_t)(uintptr_t)point.queue, point.value);
-    assert_int_equal(times(&told), 1);
-    assert_int_equal(told.status, VRAM_OK);
-    assert_ok(vram_async_poll(&async));
-    vram_context_destroy(rig.context);
-}
-
-/* ------------------------------------------------------------------ watchdog */
-
-/* No wait outlives its deadline, whichever way the work hangs. */
-TEST(no_wait_outlives_its_deadline) {
-    static const uint64_t deadlines[] = {0, 1, MS / 10, 5 * MS, 30 * MS};
-    static struct gate gate;
-    vram_async held;
-    struct rig rig = rig_make("host", NULL);
-    gate_shut(rig.device, rig.queue, &gate);
-    struct vr_async *record = begin(rig.device, 0, &held);
-    vram_async async = async_here(rig.queue, "work");
-    for (size_t i = 0; i < sizeof deadlines / sizeof deadlines[0]; i++) {
-        const vram_async *asked[] = {&async, &held};
-        for (int j = 0; j < 2; j++) {
-            uint64_t before = vr_os_now();
-            assert_int_equal(vram_async_wait(asked[j], deadlines[i]), VRAM_ERR_TIMEOUT);
-            uint64_t took = vr_os_now() - before;
-            assert_true(took >= deadlines[i]);
-            assert_true(took < deadlines[i] + 30 * SECOND); /* slow is not stuck */
-        }
-    }
-    gate_open(&gate);
-    vr_async_finish(record, VRAM_OK);
-    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_async_wait(&held, VRAM_TIMEOUT_DEFAULT));
-    vram_context_destroy(rig.context);
-}
-
-/* ----------------------------------------------------------------- bad input */
-
-/* A child may ask, and learns that the work is its parent's; giving the handle up is harmless. */
-static vram_async_work *work_of_parent;
-
-static int ask_in_child(void *argument) {
-    vram_async *async = argument, other = *async;
-    vram_point point = {(vram_queue *)(uintptr_t)async->word[0], async->word[1]};
-    if (vram_async_finish(work_of_parent, VRAM_OK) != VRAM_ERR_FORKED ||
-        vram_async_of_point(point, NULL, &other) != VRAM_ERR_FORKED) {
-        return 3;
-    }
-    if (vram_async_poll(async) != VRAM_ERR_FORKED || vram_async_wait(async, 0) != VRAM_ERR_FORKED ||
-        vram_async_is_ready(async)) {
-        return 1;
-    }
-    vram_async_end(async);
-    return vram_async_poll(async) == VRAM_OK ? 0 : 2;
-}
-
-TEST(a_forked_child_is_told, "sim:memory=64M") {
-    hook_set(rig->device);
-    hook.poll_answer = VRAM_ERR_NOT_READY;
-    vram_async async = async_here(rig->queue, "work");
-    vram_async produced;
-    assert_ok(vram_async_begin(rig->device, "product", 0, &produced, &work_of_parent));
-    assert_int_equal(in_child(ask_in_child, &async), 0);
-    assert_int_equal(vram_async_poll(&produced), VRAM_ERR_NOT_READY);
-    assert_ok(vram_async_finish(work_of_parent, VRAM_OK));
-    assert_ok(vram_async_poll(&produced));
-    hook.poll_answer = VRAM_OK;
-    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
 }

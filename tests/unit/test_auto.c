@@ -9,8 +9,6 @@
 #include "vram/compute.h"
 #include "vram/transfer.h"
 
-#include <stdio.h>
-
 /* How far to come before giving up. */
 enum { STEPS = 6 };
 
@@ -66,33 +64,6 @@ TEST(every_way_out) {
         }
         rig_end_clean(&rig);
     }
-}
-
-/* The same with everything above it, and a call of the library's own that fails. */
-static vram_status from_the_root(const char *sim) {
-    VRAM_AUTO(vram_context) *context = NULL;
-    VRAM_AUTO(vram_device) *device = NULL;
-    VRAM_AUTO(vram_pool) *pool = NULL;
-    VRAM_AUTO(vram_buffer) *buffer = NULL;
-    vram_context_options options = {.size = sizeof options, .backends = "sim", .sim = sim};
-    VRAM_TRY(vram_context_create(&options, &context));
-    VRAM_TRY(vram_device_open(context, 0, &device));
-    VRAM_TRY(test_pool_create(device, NULL, &pool));
-    VRAM_TRY(vram_buffer_create(pool, 2 * MIB, NULL, NULL, &buffer));
-    return VRAM_OK;
-}
-
-TEST(faults_all_the_way) {
-    char sim[64];
-    int failed = 0;
-    for (int nth = 1; nth <= 40; nth++) {
-        snprintf(sim, sizeof sim, "memory=64M,fault=any:%d", nth);
-        vram_status status = from_the_root(sim);
-        failed += status != VRAM_OK;
-        assert_true(status == VRAM_OK || vram_error_get()->status == status);
-        assert_int_equal(vr_handle_live(0), handles_before);
-    }
-    assert_true(failed > 0);
 }
 
 /* What moves data and computes: each ends on every way out, in front of what it stands on. */
@@ -161,41 +132,6 @@ TEST(every_way_out_of_moving) {
     }
 }
 
-/* What is borrowed is given back, and what was locked is not used any more. */
-TEST(borrowed_things_go_back) {
-    static uint8_t own[8192];
-    struct rig rig = rig_make("host", NULL);
-    vram_pool *pool = pool_of(&rig, 0);
-    vram_readback *readback;
-    vram_feed *feed;
-    vram_feed_block block;
-    vram_addr addr;
-    assert_ok(vram_alloc(pool, 4096, rig.queue, &addr));
-    assert_ok(vram_readback_create(rig.device, NULL, &readback));
-    assert_ok(vram_feed_create(rig.device, NULL, &feed));
-    assert_ok(vram_readback_start(readback, rig.queue, addr, 4096, NULL));
-    assert_ok(vram_readback_wait(readback, 0, VRAM_TIMEOUT_DEFAULT));
-    uint64_t number;
-    {
-        VRAM_AUTO(vram_auto_frame) frame = {readback, {0}};
-        assert_ok(vram_readback_latest(readback, &frame.frame));
-        number = frame.frame.number;
-        VRAM_AUTO(vram_auto_feed_block) first = {feed, {0}};
-        VRAM_AUTO(vram_auto_feed_block) second = {feed, {0}};
-        assert_ok(vram_feed_begin(feed, 100, 0, &first.block));
-        assert_ok(vram_feed_begin(feed, 100, 0, &second.block));
-        assert_int_equal(vram_feed_begin(feed, 100, 0, &block), VRAM_ERR_BUSY);
-        VRAM_AUTO(vram_auto_pinned) pinned = {rig.device, own, sizeof own};
-        assert_ok(vram_pinned_begin(rig.device, own, sizeof own));
-        assert_int_equal(vram_pinned_forget(rig.device, own, sizeof own), VRAM_ERR_BUSY);
-    }
-    assert_int_equal(vram_readback_release(readback, number), VRAM_ERR_INVALID);
-    assert_ok(vram_feed_begin(feed, 100, 0, &block));
-    assert_ok(vram_pinned_forget(rig.device, own, sizeof own));
-    assert_ok(vram_free(addr, rig.queue));
-    vram_context_destroy(rig.context);
-}
-
 /* What has ended otherwise is passed over, and NULL is nothing. */
 TEST(ended_before, "sim:memory=1G") {
     vram_pool *pool = pool_of(rig, 0);
@@ -256,17 +192,6 @@ TEST(ended_before, "sim:memory=1G") {
     vram_auto_feed_block_auto_end(NULL);
     vram_auto_pinned_auto_end(NULL);
     expect_no_record();
-}
-
-/* A block whose queue has ended is freed all the same. */
-TEST(a_block_outlives_its_queue, "sim:memory=64M") {
-    vram_auto_block block = {.pool = pool_of(rig, 0), .queue = rig->queue};
-    assert_ok(vram_alloc(block.pool, 5000, rig->queue, &block.addr));
-    assert_ok(vram_queue_destroy(rig->queue));
-    vram_error_clear();
-    vram_auto_block_auto_end(&block);
-    expect_no_record();
-    assert_int_equal(live_in(block.pool), 0);
 }
 
 /* Queues of the program's own are left to it, but not adopted any more. */

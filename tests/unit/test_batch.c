@@ -3,23 +3,14 @@
  * test_batch.c: buffers that come together or not at all, lie side by side, and go together. Item
  * 24 of the acceptance list.
  */
-#include "mem/owned_list.h"
 #include "unit/mem_world.h"
 #include "unit/pool_flags.h"
 #include "vram/batch.h"
 #include "vram/growth.h"
 #include "vram/limits.h"
 
-#include <unistd.h>
-
 #define ITEM(...)                                                                                  \
     { .size = sizeof(vram_batch_item), __VA_ARGS__ }
-
-static vram_batch_info info_of(vram_batch *batch) {
-    vram_batch_info info = {.size = sizeof info};
-    assert_ok(vram_batch_info_get(batch, &info));
-    return info;
-}
 
 static vram_buffer_info buffer_of(vram_batch *batch, uint32_t index) {
     vram_buffer_info info = {.size = sizeof info};
@@ -30,48 +21,6 @@ static vram_buffer_info buffer_of(vram_batch *batch, uint32_t index) {
 }
 
 /* ---------------------------------------------------------------- good batches */
-
-/* Each kind in one batch, each with what it was given. */
-TEST(mixed_kinds) {
-    static const char *const backends[] = {"sim", "host"};
-    static const vram_buffer_kind kinds[] = {VRAM_BUFFER_DEVICE,  VRAM_BUFFER_PINNED,
-                                             VRAM_BUFFER_MANAGED, VRAM_BUFFER_MAPPED,
-                                             VRAM_BUFFER_DEVICE,  VRAM_BUFFER_FALLBACK};
-    enum { COUNT = 6, BYTES = 4000 };
-    static uint8_t sent[COUNT][BYTES], got[BYTES];
-    for (int round = 0; round < 2; round++) {
-        vram_batch_item items[COUNT];
-        vram_batch *batch;
-        uint32_t first;
-        struct rig rig = rig_make(backends[round], "memory=1G,real=on");
-        vram_pool *pool = pool_of(&rig, 0);
-        for (int i = 0; i < COUNT; i++) {
-            memset(sent[i], 10 + i, BYTES);
-            items[i] = (vram_batch_item)ITEM(.kind = kinds[i], .elements = BYTES / 2,
-                                             .precision = VRAM_PRECISION_BF16, .host = sent[i],
-                                             .host_bytes = BYTES);
-        }
-        assert_ok(vram_batch_create(pool, rig.queue, NULL, &batch));
-        assert_ok(vram_batch_add(batch, items, COUNT, &first));
-        assert_int_equal(info_of(batch).shared_bytes, 2 * 4096);
-        assert_int_equal(buffer_of(batch, 4).addr, buffer_of(batch, 0).addr + 4096);
-        for (uint32_t i = 0; i < COUNT; i++) {
-            vram_buffer_info info = buffer_of(batch, i);
-            assert_int_equal(info.kind, kinds[i]);
-            if (info.location == VRAM_MEMORY_DEVICE || info.location == VRAM_MEMORY_MANAGED) {
-                assert_ok(vram_queue_download(rig.queue, got, info.addr, BYTES));
-                assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-            } else {
-                memcpy(got, info.host, BYTES);
-            }
-            assert_memory_equal(got, sent[i], BYTES);
-        }
-        assert_ok(vram_batch_destroy(batch));
-        assert_int_equal(live_in(pool), 0);
-        vram_device_close(rig.device);
-        vram_context_destroy(rig.context);
-    }
-}
 
 /* Work of another queue on one of the buffers keeps the whole block, until it is done. */
 TEST(uses_by_other_queues) {
@@ -98,26 +47,6 @@ TEST(uses_by_other_queues) {
     assert_int_not_equal(addr, base);
     assert_ok(vram_queue_wait(other, VRAM_TIMEOUT_DEFAULT));
     rig_end_clean(&rig);
-}
-
-/* A buffer of a common block that goes early leaves its share to the batch. */
-TEST(early_ends, "sim:memory=1G") {
-    static const vram_batch_item items[] = {ITEM(.elements = 1000), ITEM(.elements = 1000)};
-    vram_batch *batch;
-    vram_buffer *buffer;
-    uint32_t first;
-    vram_pool *pool = pool_of(rig, 0);
-    assert_ok(vram_batch_create(pool, rig->queue, NULL, &batch));
-    assert_ok(vram_batch_add(batch, items, 2, &first));
-    assert_ok(vram_batch_get(batch, 0, &buffer));
-    assert_ok(vram_buffer_destroy(buffer));
-    assert_int_equal(live_in(pool), 1);
-    assert_int_equal(buffer_of(batch, 1).capacity_bytes, 1000);
-    vram_error_clear();
-    assert_ok(vram_batch_destroy(batch));
-    expect_no_record();
-    assert_int_equal(live_in(pool), 0);
-    assert_int_equal(vram_batch_destroy(batch), VRAM_ERR_STALE);
 }
 
 /* Growing leads a buffer out of the common block; what its neighbours have there stays. */
@@ -231,25 +160,4 @@ TEST(acceptance_24_host_bytes_are_checked, "sim:memory=1G") {
     assert_int_equal(vram_batch_add(batch, &item, 1, &first), VRAM_ERR_INVALID);
     item.elements = item.host_bytes = 0;
     assert_ok(vram_batch_add(batch, &item, 1, &first)); /* nothing to upload */
-}
-
-/* Room for many is there at once, however little the list had. */
-TEST(lists_have_the_room_that_was_asked_for) {
-    struct vr_owned_list owned = {0};
-    struct vr_owned item = {.kind = VR_OWNED_BLOCK};
-    for (size_t more = 1; more <= 1000; more = more * 5 + 1) {
-        assert_ok(vr_owned_list_reserve(&owned, more));
-        assert_true(owned.capacity - owned.count >= more);
-        const struct vr_owned *items = owned.items;
-        for (size_t i = 0; i < more; i++, item.number++) {
-            assert_ok(vr_owned_list_add(&owned, &item));
-        }
-        assert_ptr_equal(owned.items, items);
-    }
-    while (item.number-- > 0) {
-        struct vr_owned last = {0};
-        assert_true(vr_owned_list_pop(&owned, &last));
-        assert_int_equal(last.number, item.number);
-    }
-    vr_owned_list_free(&owned);
 }

@@ -11,8 +11,6 @@
 #include "vram/growth.h"
 #include "vram/limits.h"
 
-#include <pthread.h>
-
 static vram_pool *pool_on(vram_device *device) {
     vram_pool *pool;
     assert_ok(test_pool_create(device, NULL, &pool));
@@ -72,41 +70,6 @@ TEST(a_buffer_says_what_it_is, "sim:memory=1G") {
     assert_int_equal(counted.used_bytes, 0);
     assert_ok(vram_buffer_destroy(other));
     assert_int_equal(stats_of(pool).live_blocks, 0);
-}
-
-/* Acceptance item 23: the same number of elements of three precisions is three sizes, and bytes are
-   told apart from elements. */
-/* Elements of any other type are those of the growth policy, from the creation on. */
-TEST(elements_of_any_size, "sim:memory=1G") {
-    static const uint32_t sizes[] = {1, 3, 12, 24, 1000};
-    vram_pool *pool = pool_on(rig->device);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        vram_growth growth = {
-            .size = sizeof growth, .policy = VRAM_GROWTH_FIXED, .element_bytes = sizes[i]};
-        vram_buffer_options options = {.size = sizeof options, .growth = &growth};
-        vram_buffer *buffer;
-        assert_ok(vram_buffer_create_elements(pool, 101, VRAM_PRECISION_FP32, rig->queue, &options,
-                                              &buffer));
-        assert_int_equal(info_of(buffer).elements, 101);
-        assert_int_equal(info_of(buffer).used_bytes, 101 * sizes[i]);
-        growth.policy = VRAM_GROWTH_EXACT;
-        assert_ok(vram_buffer_growth_set(buffer, &growth));
-        assert_ok(vram_buffer_resize_elements(buffer, 1001, rig->queue));
-        assert_int_equal(info_of(buffer).elements, 1001);
-        assert_int_equal(info_of(buffer).used_bytes, 1001 * sizes[i]);
-        assert_ok(vram_buffer_growth_set(buffer, NULL)); /* those of the precision again */
-        assert_int_equal(info_of(buffer).elements, 1001 * sizes[i] / 4);
-        assert_int_equal(vram_buffer_resize_elements(buffer, UINT64_MAX / 2, rig->queue),
-                         VRAM_ERR_OVERFLOW);
-        if (sizes[i] > 1) {
-            buffer = NULL;
-            assert_int_equal(vram_buffer_create_elements(pool, UINT64_MAX / sizes[i] + 1,
-                                                         VRAM_PRECISION_FP32, rig->queue, &options,
-                                                         &buffer),
-                             VRAM_ERR_OVERFLOW);
-            assert_null(buffer);
-        }
-    }
 }
 
 TEST(acceptance_23_precisions_count_in_elements, "sim:memory=1G") {
@@ -180,76 +143,5 @@ TEST(memory_goes_back_in_queue_order) {
     assert_ok(vram_buffer_destroy(again));
     assert_ok(vram_buffer_create(pool, bytes, third, NULL, &again)); /* the same queue: at once */
     assert_int_equal(info_of(again).addr, addr);
-    rig_end_clean(&rig);
-}
-
-/* --------------------------------------------------------------------- threads */
-
-enum { THREADS = 6, ROUNDS = 200 };
-
-struct worker {
-    struct rig *rig;
-    vram_pool *pool;
-    vram_buffer *shared;
-    vram_queue *queue;
-    uint64_t last_id;
-    unsigned odd; /* answers that nobody may get */
-};
-
-static void *work(void *argument) {
-    struct worker *worker = argument;
-    for (int i = 0; i < ROUNDS; i++) {
-        vram_buffer_info info = {.size = sizeof info};
-        vram_buffer *own = NULL;
-        vram_addr addr;
-        vram_status status =
-            vram_buffer_create(worker->pool, (uint64_t)i * 500, worker->queue, NULL, &own);
-        worker->odd += status != VRAM_OK || vram_buffer_info_get(own, &info) != VRAM_OK;
-        worker->odd += info.id <= worker->last_id; /* ids only rise */
-        worker->last_id = info.id;
-        worker->odd += vram_buffer_use(worker->shared, worker->queue) != VRAM_OK;
-        worker->odd += vram_buffer_addr(worker->shared, &addr) != VRAM_OK;
-        worker->odd += vram_buffer_info_get(worker->shared, &info) != VRAM_OK;
-        worker->odd += vram_buffer_destroy(own) != VRAM_OK;
-    }
-    return NULL;
-}
-
-/* Any thread may call anything at any time. */
-TEST(threads_share_a_pool_and_a_buffer) {
-    struct rig rig = rig_make("host", NULL);
-    vram_pool *pool = pool_on(rig.device);
-    vram_buffer *shared = buffer_of(pool, MIB, rig.queue);
-    struct worker workers[THREADS];
-    pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){.rig = &rig, .pool = pool, .shared = shared};
-        assert_ok(vram_queue_create(rig.device, NULL, &workers[i].queue));
-        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
-    }
-    for (int i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-        assert_int_equal(workers[i].odd, 0);
-    }
-    assert_int_equal(stats_of(pool).live_blocks, 1);
-    assert_ok(vram_buffer_destroy(shared));
-    assert_int_equal(stats_of(pool).live_blocks, 0);
-    vram_context_destroy(rig.context);
-}
-
-/* ---------------------------------------------------------------------- faults */
-
-/* A tag's quota refuses a buffer as it refuses a block. */
-TEST(quotas_count) {
-    SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "red zones count against a quota");
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_pool *pool = pool_on(rig.device);
-    vram_buffer_options options = {.size = sizeof options, .tag = "t"};
-    vram_buffer *one = NULL, *two = NULL;
-    assert_ok(vram_tag_quota_set(rig.device, "t", 0, MIB));
-    assert_ok(vram_buffer_create(pool, MIB, rig.queue, &options, &one));
-    assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &two), VRAM_ERR_LIMIT);
-    assert_ok(vram_buffer_destroy(one));
-    assert_ok(vram_buffer_create(pool, 1, rig.queue, &options, &two));
     rig_end_clean(&rig);
 }

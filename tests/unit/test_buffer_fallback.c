@@ -175,24 +175,6 @@ TEST(a_failed_return_is_not_repeated_at_once) {
     rig_end_clean(&rig);
 }
 
-/* One that does not fit does not keep smaller ones from it. */
-TEST(promotion_goes_on_past_what_does_not_fit) {
-    SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "with red zones less fits into the device");
-    struct rig rig = rig_make("sim", "memory=64M,granule=64K");
-    vram_pool *pool = pool_whole(rig.device);
-    vram_buffer *first = fallback(pool, 40 * MIB, rig.queue), *small;
-    vram_buffer *second = fallback(pool, 20 * MIB, rig.queue), *larger;
-    small = fallback(pool, 16 * MIB, rig.queue);
-    larger = fallback(pool, 50 * MIB, rig.queue); /* used last, so it is tried first */
-    assert_true(on_device(first) && on_device(second) && !on_device(small) && !on_device(larger));
-    assert_ok(vram_buffer_destroy(second));
-    uint64_t bytes = 0;
-    assert_ok(vram_pool_promote(pool, rig.queue, &bytes));
-    assert_int_equal(bytes, 16 * MIB);
-    assert_true(on_device(small) && !on_device(larger));
-    rig_end_clean(&rig);
-}
-
 /* With cpu_fallback on, a plain allocation falls back too; by default, and off, it does not. */
 TEST(plain_allocations_fall_back_when_told) {
     static const vram_switch switches[] = {VRAM_SWITCH_DEFAULT, VRAM_SWITCH_ON, VRAM_SWITCH_OFF};
@@ -318,26 +300,4 @@ TEST(age_decides, "sim:" SIM) {
     assert_int_equal(bytes, 16 * MIB);
     assert_true(on_device(old) && !on_device(young));
     assert_ok(vram_buffer_destroy(large));
-}
-
-/* ---------------------------------------------------------------------- faults */
-
-/* A device that is lost in the middle of a move: the buffer can still be described and
-   destroyed. */
-TEST(a_device_is_lost_in_a_move) {
-    bool hit = true;
-    for (uint64_t nth = 1; hit; nth++) {
-        struct rig rig = rig_make("sim", "memory=64M,granule=2M,lag=3");
-        vram_pool *pool = pool_whole(rig.device);
-        vram_buffer *buffer = fallback(pool, 96 * KIB, rig.queue);
-        write_all(buffer, nth, rig.queue);
-        fault(&rig, VRAM_SIM_ANY, nth, false, VRAM_SIM_DEVICE_LOST);
-        vram_status status = vram_buffer_demote(buffer, NULL);
-        hit = sim_state(&rig).faults > 0;
-        assert_true(status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST);
-        assert_int_not_equal(info_of(buffer).addr, 0);
-        assert_ok(vram_buffer_destroy(buffer));
-        assert_int_equal(stats_of(pool).live_blocks, 0);
-        vram_context_destroy(rig.context);
-    }
 }

@@ -79,52 +79,6 @@ TEST(acceptance_17_the_layout_is_fixed) {
     assert_int_equal(_Alignof(struct aligned), 128);
 }
 
-TEST(messages_come_as_they_went) {
-    for (int multi = 0; multi < 2; multi++) {
-        struct bench bench;
-        bench_make(&bench, 4, 40);
-        bench.channel.multi = multi;
-        assert_int_equal(receive(&bench), VRAM_ERR_NOT_READY);
-        for (int round = 0; round < 11; round++) { /* wraps at another slot each time */
-            assert_int_equal(send_text(&bench, "one"), 1);
-            assert_int_equal(send_text(&bench, ""), 1);
-            assert_int_equal(send_text(&bench, "three is longer"), 1);
-            assert_int_equal(vr_channel_depth(&bench.channel), 3);
-            expect_text(&bench, "one");
-            expect_text(&bench, "");
-            expect_text(&bench, "three is longer");
-            assert_int_equal(vr_channel_depth(&bench.channel), 0);
-        }
-        bench_end(&bench);
-    }
-}
-
-TEST(a_full_ring_takes_no_more) {
-    for (int multi = 0; multi < 2; multi++) {
-        struct bench bench;
-        vram_ring_message messages[6];
-        uint64_t sent;
-        bench_make(&bench, 4, 40);
-        bench.channel.multi = multi;
-        for (int i = 0; i < 6; i++) {
-            messages[i] = (vram_ring_message){.data = &"abcdef"[i], .bytes = 1, .kind = 7};
-        }
-        assert_ok(vr_channel_send(&bench.channel, messages, 6, 5, &sent));
-        assert_int_equal(sent, 4); /* no slot stays unused */
-        assert_ok(vr_channel_send(&bench.channel, messages, 6, 5, &sent));
-        assert_int_equal(sent, 0);
-        expect_text(&bench, "a");
-        assert_ok(vr_channel_send(&bench.channel, messages + 4, 2, 5, &sent));
-        assert_int_equal(sent, 1);
-        expect_text(&bench, "b");
-        expect_text(&bench, "c");
-        expect_text(&bench, "d");
-        expect_text(&bench, "e");
-        assert_int_equal(receive(&bench), VRAM_ERR_NOT_READY);
-        bench_end(&bench);
-    }
-}
-
 TEST(a_short_place_leaves_the_message) {
     struct bench bench;
     vram_ring_slot slot;
@@ -249,12 +203,6 @@ static void run_threads(uint64_t producers, uint64_t capacity) {
     }
     assert_int_equal(receive(&bench), VRAM_ERR_NOT_READY);
     bench_end(&bench);
-}
-
-TEST(one_producer_and_one_consumer) {
-    run_threads(1, 1);
-    run_threads(1, 8);
-    run_threads(1, 1024);
 }
 
 TEST(several_producers_and_one_consumer) {

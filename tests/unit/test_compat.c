@@ -92,31 +92,3 @@ TEST(acceptance_14_outstanding_blocks_are_reported) {
         rig_end_clean(&rig);
     }
 }
-
-/* The names give what the calls in their place give, and refuse what these refuse. */
-TEST(acceptance_28_the_deprecated_names_work, "sim:memory=1G") {
-    vram_buffer_info info = {.size = sizeof info};
-    vram_buffer *buffer = NULL;
-    vram_addr addr = 77;
-    vram_pool *pool = pool_of(rig, 0);
-    assert_ok(vram_get_buffer(pool, 100, VRAM_PRECISION_FP16, &buffer));
-    assert_ok(vram_buffer_info_get(buffer, &info));
-    assert_int_equal(info.capacity_bytes, 200);
-    assert_ok(vram_return_buffer(buffer));
-    assert_int_equal(vram_return_buffer(buffer), VRAM_ERR_STALE);
-    assert_ok(vram_get_or_create(pool, 100, &buffer));
-    assert_ok(vram_buffer_info_get(buffer, &info));
-    assert_int_equal(info.capacity_bytes, 400);
-    assert_ok(vram_return_buffer(buffer));
-    assert_int_equal(vram_get_buffer(pool, UINT64_MAX, VRAM_PRECISION_FP16, &buffer),
-                     VRAM_ERR_OVERFLOW);
-    assert_int_equal(vram_get_or_create(pool, 1, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_acquire(pool, 1, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_acquire(NULL, 1, &addr), VRAM_ERR_INVALID);
-    assert_int_equal(addr, 77);
-    assert_ok(vram_acquire(pool, 600, &addr));
-    assert_int_equal(vram_release(pool, addr + 1), VRAM_ERR_INVALID);
-    assert_ok(vram_release(pool, addr));
-    assert_int_equal(vram_release(pool, addr), VRAM_ERR_INVALID);
-    assert_int_equal(live_in(pool), 0);
-}

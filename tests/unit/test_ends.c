@@ -171,20 +171,6 @@ TEST(a_captured_queue_is_kept_aside, "sim:memory=1G,lag=500,seed=2") {
     hook.signal_answer = VRAM_OK;
 }
 
-TEST(a_captured_adoption_goes_on, "sim:memory=1G") {
-    int native;
-    vram_queue *queue;
-    vram_point point;
-    assert_ok(vram_queue_adopt(rig->device, &native, &queue));
-    hook_set(rig->device);
-    hook.signal_answer = VRAM_ERR_CAPTURE;
-    assert_int_equal(vram_queue_end(queue), VRAM_ERR_CAPTURE);
-    assert_int_equal(vram_error_get()->status, VRAM_ERR_CAPTURE);
-    hook.signal_answer = VRAM_OK;
-    assert_ok(vram_queue_mark(queue, &point));
-    assert_ok(vram_queue_end(queue));
-}
-
 /* -------------------------------------------------------------------------- points */
 
 /* A number that was taken for a mark which the driver refused is no point: no device waits for
@@ -263,35 +249,6 @@ TEST(a_wait_asks_again, "sim:memory=1G,real=on,lag=100") {
     assert_ok(vram_device_free(rig->device, addr));
 }
 
-/* Once the device is known to be lost every look says so. */
-TEST(points_of_a_lost_device_say_so, "sim:devices=2,memory=1G,lag=100") {
-    vram_point point;
-    assert_ok(vram_queue_mark(rig->queue, &point));
-    fault(rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST);
-    assert_int_equal(vram_queue_poll(rig->queue), VRAM_ERR_DEVICE_LOST);
-    for (int i = 0; i < 20; i++) {
-        vram_error_clear();
-        assert_int_equal(vram_point_poll(point), VRAM_ERR_DEVICE_LOST);
-        assert_int_equal(vram_error_get()->status, VRAM_ERR_DEVICE_LOST);
-    }
-    /* A healthy device is not told to wait for what will never come. */
-    assert_int_equal(vram_queue_after(rig->other_queue, point), VRAM_ERR_DEVICE_LOST);
-    assert_ok(vram_queue_wait(rig->other_queue, VRAM_TIMEOUT_DEFAULT));
-    assert_int_equal(vram_device_peer_enable(rig->device, rig->other), VRAM_ERR_DEVICE_LOST);
-}
-
-TEST(a_lost_peer_is_not_copied_from, "sim:devices=2,memory=1G") {
-    vram_addr to, from;
-    assert_ok(vram_device_alloc(rig->device, MIB, VRAM_MEMORY_DEVICE, &to));
-    assert_ok(vram_device_alloc(rig->other, MIB, VRAM_MEMORY_DEVICE, &from));
-    assert_ok(vram_device_peer_enable(rig->device, rig->other));
-    fault(rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST);
-    assert_int_equal(vram_queue_poll(rig->other_queue), VRAM_ERR_DEVICE_LOST);
-    assert_int_equal(vram_queue_copy(rig->queue, to, from, MIB), VRAM_ERR_DEVICE_LOST);
-    assert_ok(vram_queue_fill(rig->queue, to, 1, 1, MIB)); /* the healthy one is still so */
-    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
-}
-
 /* A program may clean up right where the log tells it that a device is lost: inside a call on a
    queue of that device. */
 static vram_context *doomed;
@@ -320,47 +277,6 @@ TEST(a_loss_may_be_cleaned_up_from_the_log) {
 
 /* ------------------------------------------------------------------ the error record */
 
-/* Success leaves the record alone, though drivers were missing, lost or refused meanwhile. */
-TEST(success_leaves_no_record) {
-    vram_context *context;
-    vram_addr addr, base;
-    vram_physical *physical;
-    vram_memory_info info = {.size = sizeof info};
-    int native;
-    vram_queue *queue;
-    assert_ok(vram_option_set("cuda_library", "/nowhere/libcuda.so"));
-    vram_error_clear();
-    assert_ok(vram_context_create(NULL, &context));
-    expect_no_record();
-    assert_ok(vram_context_destroy(context));
-    expect_no_record();
-
-    struct rig rig = rig_make("sim", "memory=1G");
-    fault(&rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST);
-    assert_ok(vram_memory_info_get(rig.device, &info));
-    assert_true(info.lost);
-    expect_no_record();
-    assert_ok(vram_device_close(rig.device));
-    expect_no_record();
-    assert_ok(vram_context_destroy(rig.context));
-
-    rig = rig_make("sim", "memory=1G");
-    assert_ok(vram_queue_adopt(rig.device, &native, &queue));
-    fault(&rig, VRAM_SIM_SIGNAL, 1, false, 9999); /* refused, but the queue is seen idle */
-    assert_ok(vram_queue_end(queue));
-    expect_no_record();
-    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
-    assert_ok(vram_range_create(rig.device, 2 * MIB, &base));
-    assert_ok(vram_physical_create(rig.device, 2 * MIB, &physical));
-    assert_ok(vram_range_map(rig.device, base, &physical, 1));
-    vram_log_set(NULL, NULL, VRAM_LOG_OFF); /* what follows is rightly complained of */
-    fault(&rig, VRAM_SIM_UNMAP, 1, true, 9999);
-    assert_ok(vram_device_close(rig.device));
-    expect_no_record();
-    assert_ok(vram_context_destroy(rig.context));
-    expect_no_record();
-}
-
 /* A call that fails is told by its own failure, though leaving it closes the device and the driver
    refuses there. */
 static void close_meanwhile(void *argument) {
@@ -381,50 +297,6 @@ TEST(the_record_is_of_the_call_that_failed) {
                      VRAM_ERR_DEVICE_MEMORY);
     assert_int_equal(vram_error_get()->status, VRAM_ERR_DEVICE_MEMORY);
     vram_context_destroy(rig.context);
-}
-
-/* ------------------------------------------------------------------------- forks */
-
-static vram_device *parents_device;
-static vram_addr parents_range;
-
-/* The child has addresses free that were mapped in the parent, and gets them first. */
-static int play_child(void *argument) {
-    vram_context_options options = {.size = sizeof options, .backends = argument};
-    vram_native_info info = {.size = sizeof info};
-    vram_context *context;
-    vram_device *device;
-    vram_addr addr;
-    options.sim = "memory=1G,real=on";
-    EXPECT(vram_native(parents_range, &info) == VRAM_ERR_FORKED);
-    EXPECT(vram_device_free(parents_device, parents_range) == VRAM_ERR_FORKED);
-    EXPECT(vram_context_create(&options, &context) == VRAM_OK);
-    EXPECT(vram_device_open(context, 0, &device) == VRAM_OK);
-    for (int i = 0; i < 64; i++) {
-        EXPECT(vram_device_alloc(device, 2 * MIB, VRAM_MEMORY_DEVICE, &addr) == VRAM_OK);
-        EXPECT(vram_native(addr, &info) == VRAM_OK && info.device == device);
-    }
-    vram_context_destroy(context);
-    EXPECT(vram_native(addr, &info) == VRAM_ERR_INVALID);
-    return 0;
-}
-
-TEST(a_child_gets_its_parents_addresses) {
-    static const char *const backends[] = {"host", "sim"};
-    for (int i = 0; i < 2; i++) {
-        struct rig rig = rig_make("sim", "memory=1G,real=on");
-        vram_physical *handles[4];
-        for (int k = 0; k < 4; k++) {
-            assert_ok(vram_physical_create(rig.device, 2 * MIB, &handles[k]));
-        }
-        assert_ok(vram_range_create(rig.device, 8 * MIB, &parents_range));
-        assert_ok(vram_range_map(rig.device, parents_range, handles, 4));
-        parents_device = rig.device;
-        assert_int_equal(in_child(play_child, (void *)(uintptr_t)backends[i]), 0);
-        assert_ok(vram_queue_fill(rig.queue, parents_range, 1, 1, 8 * MIB)); /* all is as it was */
-        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-        rig_end_clean(&rig);
-    }
 }
 
 /* ------------------------------------------------------------------ the end of it all */

@@ -119,26 +119,6 @@ TEST(a_retry_helps_when_something_was_freed, "sim:" SIM) {
     assert_int_equal(stats_of(pool).refusals, 0);
 }
 
-/* What the program decides for one request needs no leave of the pool's. */
-TEST(fall_back_for_one_request, "sim:" SIM) {
-    vram_pool *pool = pool_on(rig->device, "main", 0);
-    vram_block_info info = {.size = sizeof info};
-    struct handler handler;
-    (void)take(pool, 40 * MIB, NULL);
-    handled_by(rig, pool, &handler, VRAM_ERROR_FALL_BACK);
-    vram_addr addr = take(pool, 40 * MIB, NULL);
-    assert_ok(vram_block_info_get(addr, &info));
-    assert_int_equal(info.kind, VRAM_MEMORY_MANAGED);
-    assert_int_equal(stats_of(pool).fallbacks, 1);
-    climb_by(pool, "none",
-             VRAM_FALLBACK_PINNED); /* the kinds it allows, though no step takes them */
-    vram_addr other = take(pool, 40 * MIB, NULL);
-    assert_ok(vram_block_info_get(other, &info));
-    assert_int_equal(info.kind, VRAM_MEMORY_PINNED);
-    assert_int_equal(vram_pool_warm(pool, 40 * MIB, 1, NULL), VRAM_ERR_DEVICE_MEMORY);
-    assert_ok(vram_free(addr, NULL));
-}
-
 TEST(handlers_that_misbehave, "sim:" SIM) {
     vram_pool *pool = pool_on(rig->device, "main", 0);
     struct handler handler;

@@ -107,23 +107,3 @@ TEST(last_references_call_no_driver, "sim:memory=64M") {
     assert_int_equal(sim_state(rig).calls, before);
     assert_int_equal(sim_state(rig).live_bytes, live);
 }
-
-/* A feed that is destroyed stops waiting for its transfers when the process exits. */
-TEST(settling_stops, "sim:memory=64M,lag=1000") {
-    vram_feed_block block;
-    vram_async async;
-    vram_addr addr = memory_of(rig->device, 4096);
-    vram_feed *feed;
-    assert_ok(vram_feed_create(rig->device, NULL, &feed));
-    assert_ok(vram_feed_begin(feed, 4096, VRAM_TIMEOUT_DEFAULT, &block));
-    memset(block.data, 1, 4096);
-    assert_ok(vram_feed_submit(feed, rig->queue, addr, block.number, 4096, &async));
-    hook_set(rig->device);
-    hook.poll_answer = VRAM_ERR_NOT_READY;
-    hook.meanwhile = exit_begins;
-    assert_int_not_equal(vram_feed_destroy(feed), VRAM_OK);
-    exit_ends();
-    hook.poll_answer = VRAM_OK;
-    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
-    vram_async_end(&async);
-}

@@ -8,8 +8,6 @@
 #include "vram/vram.h"
 #include "xfer/flight.h"
 
-#include <stdlib.h>
-
 enum { BYTES = 512 << 10, SMALL = 4096 };
 
 static unsigned char source[BYTES], target[BYTES];
@@ -93,50 +91,6 @@ TEST(a_bridge_leaves_no_memory_behind) {
         ender_join();
         assert_int_equal(own_blocks(rig.device), 0);
         rig_end_clean(&rig);
-    }
-}
-
-/* The read does not end, and the write fails: the block is kept, though the queue of the write is
-   idle. */
-TEST(a_bridge_keeps_what_is_written) {
-    vram_addr to, from;
-    assert_ok(vram_option_set("wait_timeout", "50ms"));
-    struct rig rig = rig_make("sim", "memory=64M,lag=60,devices=2");
-    assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &to));
-    assert_ok(vram_device_alloc(rig.other, BYTES, VRAM_MEMORY_DEVICE, &from));
-    hook_set(rig.other);
-    hook.poll_answer = VRAM_ERR_BACKEND;
-    fault(&rig, VRAM_SIM_AFTER, 2, false, 9999); /* what lets the write wait for the read */
-    assert_int_equal(vram_transfer_copy(rig.queue, to, from, BYTES, NULL, NULL), VRAM_ERR_BACKEND);
-    assert_int_equal(sim_state(&rig).faults, 1);
-    assert_int_equal(own_blocks(rig.device), 1);
-    hook.poll_answer = VRAM_OK;
-    rig_end_clean(&rig);
-}
-
-/* Between backends the host waits for each step, and a step that fails is told of. */
-TEST(a_step_between_backends_fails) {
-    static const vram_sim_call calls[] = {VRAM_SIM_UPLOAD, VRAM_SIM_DOWNLOAD};
-    vram_device_info info = {.size = sizeof info};
-    for (int out = 0; out < 2; out++) {
-        vram_addr addrs[2]; /* on the host, on the simulated device */
-        struct rig rig = rig_make("host,sim", "memory=64M,real=on");
-        assert_ok(vram_device_describe(rig.device, &info));
-        bool first = strcmp(info.backend, "sim") == 0;
-        vram_queue *queues[2] = {first ? rig.other_queue : rig.queue,
-                                 first ? rig.queue : rig.other_queue};
-        for (int i = 0; i < 2; i++) {
-            assert_ok(vram_device_alloc((i == 0) == first ? rig.other : rig.device, BYTES,
-                                        VRAM_MEMORY_DEVICE, &addrs[i]));
-        }
-        fault(&rig, calls[out], 1, false, 9999);
-        assert_int_equal(
-            vram_transfer_copy(queues[!out], addrs[!out], addrs[out], BYTES, NULL, NULL),
-            VRAM_ERR_BACKEND);
-        assert_int_equal(vram_error_get()->native_code, 9999);
-        assert_ok(
-            vram_transfer_copy(queues[!out], addrs[!out], addrs[out], BYTES, &sync_options, NULL));
-        vram_context_destroy(rig.context);
     }
 }
 

@@ -68,34 +68,6 @@ TEST(uploads_run_beside_the_consumer) {
     }
 }
 
-/* All slots in the program's hands: nobody will come and free one. */
-TEST(slots_in_the_programs_hands, "sim:memory=64M") {
-    vram_feed_block blocks[3];
-    vram_feed *feed = feed_of(rig, 2, VRAM_FEED_STAGED);
-    vram_addr target = memory_of(rig, 3 * BYTES);
-    assert_ok(vram_feed_begin(feed, 100, 0, &blocks[0]));
-    assert_ok(vram_feed_begin(feed, 200, 0, &blocks[1]));
-    assert_took(assert_int_equal(vram_feed_begin(feed, 1, 30 * SECOND, &blocks[2]), VRAM_ERR_BUSY),
-                0, 10 * SECOND);
-    assert_ok(vram_feed_release(feed, blocks[0].number));
-    assert_int_equal(vram_feed_release(feed, blocks[0].number), VRAM_ERR_INVALID);
-    assert_ok(vram_feed_begin(feed, 3 * BYTES, 0, &blocks[2])); /* and it grows */
-    assert_int_equal(blocks[2].slot, blocks[0].slot);
-    memset(blocks[2].data, 5, 3 * BYTES);
-    memset(blocks[1].data, 6, 200);
-    assert_ok(vram_feed_submit(feed, rig->queue, target, blocks[2].number, 3 * BYTES, NULL));
-    assert_ok(vram_feed_submit(feed, rig->queue, target + 1, blocks[1].number, 7, NULL));
-    uint8_t found[3 * BYTES];
-    assert_ok(vram_queue_download(rig->queue, found, target, sizeof found));
-    assert_ok(vram_queue_wait(rig->queue, 30 * SECOND));
-    for (uint32_t i = 0; i < sizeof found; i++) {
-        assert_int_equal(found[i], i >= 1 && i < 8 ? 6 : 5);
-    }
-    assert_int_equal(stats_of_feed(feed).host_bytes, 3 * BYTES + 200);
-    vram_feed_destroy(feed);
-    assert_ok(vram_device_free(rig->device, target));
-}
-
 /* Neither page-locked memory nor device memory of its own: the blocks come all the same. */
 TEST(memory_may_run_short, "sim:memory=4M,lag=10") {
     vram_feed_block block;
@@ -116,27 +88,5 @@ TEST(memory_may_run_short, "sim:memory=4M,lag=10") {
     assert_int_equal(stats_of_feed(feed).direct, 1);
     assert_int_equal(stats_of_feed(feed).pinned_bytes, 0);
     vram_feed_destroy(feed);
-    assert_ok(vram_device_free(rig->device, target));
-}
-
-TEST(a_lost_device_hangs_nobody, "sim:memory=64M,lag=100,seed=5") {
-    vram_feed_block block;
-    vram_async async;
-    vram_feed *feed = feed_of(rig, 2, VRAM_FEED_STAGED);
-    vram_addr target = memory_of(rig, BYTES);
-    assert_ok(vram_feed_begin(feed, BYTES, 0, &block));
-    hook_set(rig->device);
-    hook.poll_answer = VRAM_ERR_NOT_READY;
-    assert_ok(vram_feed_submit(feed, rig->queue, target, 1, BYTES, &async));
-    assert_ok(vram_feed_begin(feed, BYTES, 0, &block));
-    hook.poll_answer = VRAM_OK;
-    fault(rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST);
-    assert_int_equal(vram_queue_poll(rig->queue), VRAM_ERR_DEVICE_LOST);
-    assert_int_equal(vram_async_wait(&async, 30 * SECOND), VRAM_ERR_DEVICE_LOST);
-    vram_async_end(&async);
-    assert_int_equal(vram_feed_submit(feed, rig->queue, target, 2, BYTES, NULL),
-                     VRAM_ERR_DEVICE_LOST);
-    assert_took((void)vram_feed_begin(feed, BYTES, 30 * SECOND, &block), 0, 10 * SECOND);
-    assert_took(vram_feed_destroy(feed), 0, 10 * SECOND);
     assert_ok(vram_device_free(rig->device, target));
 }

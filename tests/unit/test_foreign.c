@@ -9,8 +9,6 @@
 #include "vram/limits.h"
 #include "vram/stats.h"
 
-#include <pthread.h>
-
 static vram_foreign_totals totals_of(vram_device *device) {
     vram_foreign_totals totals = {.size = sizeof totals};
     assert_ok(vram_foreign_totals_get(device, &totals));
@@ -240,20 +238,6 @@ TEST(counts_in_budgets, "sim:memory=1G") {
     assert_int_equal(reserved_on(rig->device), 0);
 }
 
-/* The same by the fraction of the device's memory. */
-TEST(counts_in_the_fraction, "sim:memory=256M") {
-    vram_limits limits = {.size = sizeof limits, .fraction = 0.5, .min_free_bytes = 1};
-    vram_foreign_options count = counting("lib");
-    uint64_t id;
-    vram_addr addr;
-    vram_pool *pool = pool_of(rig, 0);
-    assert_ok(vram_device_limits_set(rig->device, &limits));
-    assert_ok(vram_foreign_track(rig->device, 100 * MIB, &count, &id));
-    assert_int_equal(vram_alloc(pool, 30 * MIB, rig->queue, &addr), VRAM_ERR_LIMIT);
-    assert_ok(vram_foreign_untrack(rig->device, id));
-    assert_ok(vram_alloc(pool, 30 * MIB, rig->queue, &addr));
-}
-
 static uint32_t told;
 static void on_crossed(void *user, const vram_tag_event *event) {
     assert_ptr_equal(event->device, user);
@@ -283,47 +267,4 @@ TEST(counts_for_its_tag, "sim:memory=1G") {
     assert_int_equal(tag_of(rig->device, "lib").used_bytes, 0);
     assert_int_equal(tag_of(rig->device, "lib").peak_bytes, 7000);
     assert_int_equal(tag_of(rig->device, "lib/fft").live_blocks, 0);
-}
-
-enum { THREADS = 8, ROUNDS = 500 };
-
-static void *come_and_go(void *argument) {
-    struct rig *rig = argument;
-    vram_foreign_options options = counting("t/x");
-    uint64_t ids[8], last = 0;
-    for (int i = 0; i < ROUNDS; i++) {
-        if (i >= 8 && vram_foreign_untrack(rig->device, ids[i % 8]) != VRAM_OK) {
-            return argument;
-        }
-        if (vram_foreign_track(rig->device, 1000, &options, &ids[i % 8]) != VRAM_OK ||
-            ids[i % 8] <= last) {
-            return argument;
-        }
-        last = ids[i % 8];
-    }
-    return NULL;
-}
-
-TEST(totals_are_exact_with_threads, "sim:memory=1G") {
-    pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, rig), 0);
-    }
-    for (int i = 0; i < THREADS; i++) {
-        void *failed;
-        pthread_join(threads[i], &failed);
-        assert_null(failed);
-    }
-    vram_foreign_totals totals = totals_of(rig->device);
-    assert_int_equal(totals.count, THREADS * 8);
-    assert_int_equal(totals.bytes, THREADS * 8000);
-    assert_int_equal(totals.counted_bytes, THREADS * 8000);
-    assert_int_equal(tag_of(rig->device, "t").used_bytes, THREADS * 8000);
-    vram_foreign_info info = {.size = sizeof info};
-    uint64_t seen = 0;
-    for (uint64_t last = 0; vram_foreign_info_after(rig->device, last, &info) == VRAM_OK; seen++) {
-        assert_true(info.id > last);
-        last = info.id;
-    }
-    assert_int_equal(seen, THREADS * 8);
 }

@@ -217,61 +217,6 @@ TEST(in_place_or_by_a_copy) {
     }
 }
 
-/* On another queue than its home: that queue waits for all work that uses the buffer, in place or
-   not. */
-TEST(another_queue_waits_for_the_work) {
-    for (int wall = 0; wall < 2; wall++) {
-        vram_queue *other, *third;
-        struct rig rig = rig_make("sim", "memory=1G,real=on,lag=1000,seed=3");
-        assert_ok(vram_queue_create(rig.device, NULL, &other));
-        assert_ok(vram_queue_create(rig.device, NULL, &third));
-        vram_pool *pool = pool_make(&rig, 0);
-        vram_buffer *buffer = buffer_of(pool, 2 * MIB, rig.queue), *behind = NULL;
-        if (wall) {
-            behind = buffer_of(pool, 2 * MIB, rig.queue);
-        }
-        vram_addr addr = info_of(buffer).addr;
-        vram_point ready; /* a buffer is ready for its own queue: the third one waits for that */
-        assert_ok(vram_queue_mark(rig.queue, &ready));
-        assert_ok(vram_queue_after(third, ready));
-        assert_ok(vram_queue_fill(rig.queue, addr, 0x11, 1, MIB));
-        assert_ok(vram_queue_fill(third, addr + MIB, 0x22, 1, MIB));
-        assert_ok(vram_buffer_use(buffer, third));
-        assert_ok(vram_buffer_resize(buffer, 6 * MIB, other));
-        assert_ptr_equal(info_of(buffer).queue, other);
-        unsigned char *text = malloc(2 * MIB);
-        assert_non_null(text);
-        assert_ok(vram_queue_download(other, text, info_of(buffer).addr, 2 * MIB));
-        assert_ok(vram_queue_wait(other, 30 * SECOND));
-        assert_int_equal(text[0], 0x11);
-        assert_int_equal(text[MIB - 1], 0x11);
-        assert_int_equal(text[MIB], 0x22);
-        assert_int_equal(text[2 * MIB - 1], 0x22);
-        free(text);
-        assert_int_equal(growth_of(buffer).copies,
-                         wall || pool_has(TEST_POOL_GUARDS | VRAM_POOL_SEGMENTS) ||
-                             pooling_is_off());
-        assert_ok(vram_buffer_destroy(behind));
-        rig_end_clean(&rig);
-    }
-}
-
-/* Work in a captured graph uses the buffer where it is: it may grow there. */
-TEST(captured_work_lets_it_grow_in_place) {
-    vram_queue *other, *captured;
-    SKIP_UNDER(TEST_POOL_GUARDS | VRAM_POOL_SEGMENTS, true, "no block grows in place there");
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_buffer *buffer = buffer_of(pool_make(&rig, 0), 3 * MIB, rig.queue);
-    vram_addr addr = info_of(buffer).addr;
-    assert_ok(vram_queue_create(rig.device, NULL, &other));
-    assert_ok(vram_capture_begin(other, &captured));
-    assert_ok(vram_buffer_use(buffer, captured));
-    assert_ok(vram_capture_end(captured));
-    assert_ok(vram_buffer_resize(buffer, 9 * MIB, rig.queue));
-    assert_int_equal(info_of(buffer).addr, addr);
-    rig_end_clean(&rig);
-}
-
 /* Acceptance item 19, stress: a million elements from a thousand, a checksum after each step. */
 TEST(acceptance_19_a_million_elements_from_a_thousand) {
     static const char *const names[] = {"positions", "edges", "default"};
@@ -299,79 +244,6 @@ TEST(acceptance_19_a_million_elements_from_a_thousand) {
         assert_ok(vram_buffer_destroy(buffer));
         assert_ok(vram_buffer_destroy(other));
         assert_int_equal(stats_of(pool).allocated_bytes, 0);
-        rig_end_clean(&rig);
-    }
-}
-
-/* A policy that comes with the buffer counts from the beginning. */
-TEST(a_policy_by_option) {
-    vram_growth growth = preset("edges");
-    vram_buffer_options options = {.size = sizeof options, .growth = &growth};
-    vram_buffer *small, *large, *other, *none = NULL;
-    SKIP_UNDER(TEST_POOL_GUARDS | VRAM_POOL_SEGMENTS, true, "no block grows in place there");
-    struct rig rig = rig_make("sim", "memory=4G");
-    vram_pool *pool = pool_make(&rig, 0);
-    assert_ok(vram_buffer_create(pool, 100, rig.queue, &options, &small));
-    assert_int_equal(info_of(small).capacity_bytes, 8192);
-    assert_int_equal(info_of(small).used_bytes, 100);
-    assert_ok(vram_buffer_create(pool, 16 * MIB, rig.queue, &options, &large));
-    assert_ok(vram_buffer_create(pool, 16 * MIB, rig.queue, NULL, &other));
-    assert_ok(vram_buffer_resize(large, 200 * MIB, rig.queue));
-    assert_int_equal(growth_of(large).in_place, 1); /* it had room from the beginning */
-    growth.max_bytes = growth.min_bytes = 50;
-    assert_int_equal(vram_buffer_create(pool, 100, rig.queue, &options, &none), VRAM_ERR_LIMIT);
-    growth.factor_ppm = 1;
-    assert_int_equal(vram_buffer_create(pool, 10, rig.queue, &options, &none), VRAM_ERR_INVALID);
-    assert_null(none);
-    rig_end_clean(&rig);
-}
-
-/* Memory of other kinds grows by a copy; what may fall back does so when the device has no room,
-   and says so; what is the program's own, or mapped, stays. */
-static vram_buffer_event last_event;
-
-static void note_event(void *user, const vram_buffer_event *event) {
-    (void)user;
-    last_event = *event;
-}
-
-TEST(other_kinds_grow_too) {
-    static const vram_buffer_kind kinds[] = {VRAM_BUFFER_PINNED, VRAM_BUFFER_MANAGED,
-                                             VRAM_BUFFER_MAPPED, VRAM_BUFFER_FALLBACK};
-    for (size_t i = 0; i < 4; i++) {
-        vram_buffer_options options = {
-            .size = sizeof options, .kind = kinds[i], .moved = i == 3 ? note_event : NULL};
-        vram_buffer *buffer;
-        void *pointer;
-        unsigned char text[64 * KIB];
-        struct rig rig = rig_make("sim", "memory=64M,real=on");
-        vram_pool *pool = pool_make(&rig, 0);
-        assert_ok(vram_buffer_create(pool, sizeof text, rig.queue, &options, &buffer));
-        vram_span span = {buffer, 0, sizeof text};
-        memset(text, 0x5a, sizeof text);
-        assert_ok(vram_span_upload(rig.queue, span, text));
-        assert_ok(vram_buffer_map(buffer, 0, 16, VRAM_MAP_READ, rig.queue, &pointer));
-        assert_int_equal(vram_buffer_resize(buffer, MIB, rig.queue), VRAM_ERR_BUSY);
-        assert_ok(vram_buffer_unmap(buffer));
-        assert_ok(vram_buffer_resize(buffer, MIB, rig.queue));
-        last_event = (vram_buffer_event){0};
-        vram_status status = vram_buffer_resize(buffer, 100 * MIB, rig.queue);
-        assert_true(status == VRAM_OK || kinds[i] == VRAM_BUFFER_MAPPED ||
-                    kinds[i] == VRAM_BUFFER_MANAGED);
-        if (kinds[i] == VRAM_BUFFER_FALLBACK) {
-            assert_int_equal(last_event.cause, VRAM_MOVE_FALLBACK);
-            assert_int_equal(last_event.from, VRAM_MEMORY_DEVICE);
-            assert_int_equal(last_event.to, info_of(buffer).location);
-            assert_int_equal(last_event.bytes, MIB);
-        }
-        memset(text, 0, sizeof text);
-        assert_ok(vram_span_download(rig.queue, text, span));
-        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-        for (size_t k = 0; k < sizeof text; k++) {
-            assert_int_equal(text[k], 0x5a);
-        }
-        assert_ok(vram_buffer_destroy(buffer));
-        assert_int_equal(stats_of(pool).live_blocks, 0);
         rig_end_clean(&rig);
     }
 }
@@ -505,14 +377,4 @@ TEST(damage_is_told_behind_a_move) {
         assert_ok(vram_buffer_destroy(buffer));
         rig_end_clean(&rig);
     }
-}
-
-/* So is damage that only the end of a buffer finds. */
-TEST(damage_is_told_by_the_end, "sim:memory=64M,granule=64K,lag=3") {
-    vram_pool *pool = pool_make(rig, VRAM_POOL_RED_ZONES);
-    vram_buffer *buffer = buffer_of(pool, 64 * KIB, rig->queue);
-    assert_ok(vram_queue_fill(rig->queue, info_of(buffer).addr + 64 * KIB + 1, 0x11, 1, 1));
-    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
-    assert_int_equal(vram_buffer_destroy(buffer), VRAM_ERR_CORRUPT);
-    assert_non_null(strstr(vram_error_get()->text, "behind its end"));
 }

@@ -7,7 +7,6 @@
 #include "rig/rig.h"
 
 #include <errno.h>
-#include <string.h>
 
 struct object {
     uint64_t handle;
@@ -70,47 +69,6 @@ TEST(a_handle_lives_and_dies) {
     assert_int_equal(destroyed(&object), 1);
     assert_true(vr_handle_was(VR_KIND_QUEUE, handle));
     assert_null(vr_handle_pin(VR_KIND_QUEUE, handle));
-}
-
-TEST(numbers_are_never_used_again) {
-    uint64_t before = 0;
-    for (int i = 0; i < 5000; i++) {
-        struct object object = {.value = 0};
-        publish(VR_KIND_QUEUE, &object);
-        assert_true(object.handle != before);
-        if (before) {
-            assert_null(vr_handle_pin(VR_KIND_QUEUE, as_pointer(before)));
-            assert_true(vr_handle_was(VR_KIND_QUEUE, as_pointer(before)));
-            assert_false(vr_handle_retire(before));
-        }
-        before = object.handle;
-        end(&object);
-    }
-}
-
-/* A child keeps its parent; the parent goes when the last child does, from inside its
-   destructor. */
-struct family {
-    struct object parent;
-    uint64_t child;
-};
-
-static void destroy_child(void *object) {
-    struct family *family = object;
-    vr_handle_unpin(family->parent.handle);
-}
-
-TEST(a_destructor_may_drop_the_next) {
-    struct family family = {.child = 0};
-    publish(VR_KIND_DEVICE, &family.parent);
-    assert_non_null(vr_handle_pin(VR_KIND_DEVICE, as_pointer(family.parent.handle)));
-    assert_int_equal(vr_handle_publish(VR_KIND_QUEUE, &family, destroy_child, &family.child),
-                     VRAM_OK);
-    end(&family.parent);
-    assert_int_equal(destroyed(&family.parent), 0);
-    assert_true(vr_handle_retire(family.child));
-    vr_handle_unpin(family.child);
-    assert_int_equal(destroyed(&family.parent), 1);
 }
 
 /* --------------------------------------------------------------------- strangers */

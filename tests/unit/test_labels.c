@@ -80,19 +80,6 @@ TEST(acceptance_22_hit_miss_and_rate) {
     assert_ok(vram_labels_destroy(NULL));
 }
 
-TEST(acceptance_22_an_empty_key_is_a_key) {
-    struct counted counted = {0};
-    size_t mapped = 99;
-    vram_labels *cache = cache_of(0, 0);
-    assert_ok(vram_labels_get(cache, NULL, 0, dense, &counted, NULL, 0, &mapped));
-    assert_int_equal(mapped, 0);
-    assert_ok(vram_labels_get(cache, three, 0, dense, &counted, NULL, 0, &mapped));
-    assert_int_equal(counted.calls, 1);
-    assert_int_equal(info_of(cache).entries, 1);
-    assert_int_equal(info_of(cache).hits, 1);
-    assert_ok(vram_labels_destroy(cache));
-}
-
 static uint32_t ask(vram_labels *cache, int32_t label) {
     struct counted counted = {0};
     int32_t mapping;

@@ -6,24 +6,6 @@
  */
 #include "unit/ladder_world.h"
 
-/* -------------------------------------------------------------------- the order */
-
-/* By the option for all pools, by the call for one; "none" takes no step. */
-TEST(no_steps_no_climb) {
-    assert_ok(vram_option_set("ladder", "none"));
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0);
-    fault(&rig, VRAM_SIM_CREATE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
-    refused(pool, MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
-    assert_int_equal(stats_of(pool).driver_creates, 1);
-    assert_int_equal(stats_of(pool).ladder_runs, 1);
-    for (int i = 0; i < VRAM_LADDER_STEPS; i++) {
-        assert_int_equal(stats_of(pool).ladder_steps[i], 0);
-    }
-    assert_ok(vram_sim_fault_set(rig.context, NULL));
-    rig_end_clean(&rig);
-}
-
 /* ----------------------------------------------------------------- each step alone */
 
 /* What lies free in small blocks serves a large one when the pool is trimmed, and not before. */
@@ -90,11 +72,6 @@ TEST(others_serve_under_a_fraction, "sim:" SIM) {
     assert_int_equal(stats_of(pool).ladder_rescues[VRAM_LADDER_OTHERS], 1);
     refused(pool, 49 * MIB, rig->queue, VRAM_ERR_LIMIT); /* more than the fraction: no step helps */
     assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_OTHERS], 1);
-}
-
-TEST(cleanup_serves_alone) {
-    others_serve("cleanup", VRAM_LADDER_CLEANUP, false);
-    others_serve("cleanup", VRAM_LADDER_CLEANUP, true);
 }
 
 /* Memory that a queue's work holds is waited for, behind the row of own steps. */
@@ -176,24 +153,6 @@ TEST(some_requests_do_not_climb, "sim:" SIM) {
     assert_true(stats_of(other).reserved_bytes >= 30 * MIB);
 }
 
-/* A deterministic pool is served by others, by callbacks and by the retry; its own memory stays. */
-TEST(deterministic_pools_climb_less, "sim:" SIM) {
-    vram_pool *pool = pool_on(rig->device, "main", VRAM_POOL_DETERMINISTIC);
-    vram_pool *other = pool_on(rig->device, "other", 0);
-    assert_ok(vram_free(take(other, 30 * MIB, NULL), NULL));
-    (void)take(pool, 40 * MIB, rig->queue);
-    vram_pool_stats stats = stats_of(pool);
-    assert_int_equal(stats.ladder_rescues[VRAM_LADDER_OTHERS], 1);
-    refused(pool, 40 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
-    stats = stats_of(pool);
-    for (int i = 0; i < VRAM_LADDER_STEPS; i++) {
-        bool may = i == VRAM_LADDER_OTHERS || i == VRAM_LADDER_CALLBACKS ||
-                   i == VRAM_LADDER_CLEANUP || i == VRAM_LADDER_RETRY;
-        assert_true(may || stats.ladder_steps[i] == 0);
-    }
-    assert_int_equal(stats.ladder_steps[VRAM_LADDER_RETRY], 1);
-}
-
 /* ------------------------------------------------------------------ host memory */
 
 /* The next request of that size finds nothing at hand, and needs host memory for its
@@ -233,24 +192,4 @@ TEST(acceptance_25_host_memory_cleans_all_devices, "sim:" SIM ",devices=2") {
     }
     assert_true(rescues > 0);
     vram_device_close(second);
-}
-
-/* It never comes back: the report says which steps were taken, each once, and in vain. */
-TEST(host_memory_is_out_for_good, "sim:" SIM) {
-    vram_pool *pool = pool_on(rig->device, "main", 0);
-    vram_oom_report report = {.size = sizeof report};
-    vram_addr addr = 0;
-    for (int i = 0; i < 2; i++) {
-        spoil(pool);
-        climb_by(pool, i ? "none" : NULL, 0);
-        vr_mem_fail_at(1, true);
-        vram_status status = vram_alloc(pool, 5 * MIB, NULL, &addr);
-        vr_mem_fail_at(0, false);
-        assert_int_equal(status, VRAM_ERR_HOST_MEMORY);
-        assert_ok(vram_oom_report_get(pool, &report));
-        assert_int_equal(report.cause, VRAM_OOM_HOST);
-        assert_int_equal(report.step_count, i ? 0 : 2);
-    }
-    assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_CLEANUP], 1);
-    assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_RETRY], 1);
 }

@@ -122,24 +122,6 @@ TEST(a_callback_may_destroy_the_pool, "sim:" SIM) {
     (void)take(pool, 10 * GRANULE, rig->queue);
 }
 
-static uint64_t removes_itself(void *user, const vram_oom_event *event) {
-    struct helper *helper = user;
-    helper->calls++;
-    helper->inner = vram_oom_callback_remove(event->device, helper->id);
-    return 0;
-}
-
-TEST(a_callback_may_remove_itself, "sim:" SIM) {
-    vram_pool *pool = pool_on(rig->device, "main", 0);
-    struct helper helper;
-    helper_make(rig, pool, 0, removes_itself, &helper);
-    (void)fill_up(rig, pool);
-    refused(pool, 10 * GRANULE, NULL, VRAM_ERR_DEVICE_MEMORY);
-    refused(pool, 10 * GRANULE, NULL, VRAM_ERR_DEVICE_MEMORY);
-    assert_ok(helper.inner);
-    assert_int_equal(helper.calls, 1);
-}
-
 /* ------------------------------------------------------------------ staying away */
 
 static uint64_t stays(void *user, const vram_oom_event *event) {

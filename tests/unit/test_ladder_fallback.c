@@ -23,21 +23,6 @@ static vram_pool *full_pool(struct rig *rig, uint32_t fallback) {
     return pool;
 }
 
-/* The host's own memory is not held on the device, nor was it ever. */
-TEST(host_memory_is_not_the_devices, "sim:" SIM) {
-    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig->device);
-    vram_pool *pool = pool_on(rig->device, "main", 0);
-    climb_by(pool, NULL, VRAM_FALLBACK_HOST);
-    fault(rig, VRAM_SIM_CREATE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
-    vram_addr addr = take(pool, MIB, rig->queue);
-    assert_int_equal(block_info_of(addr).kind, VRAM_MEMORY_HOST);
-    assert_int_equal(vr_load(&device->slot->charged_bytes, VR_RELAXED), 0);
-    assert_int_equal(vr_load(&device->slot->charged_peak, VR_RELAXED), 0);
-    assert_ok(vram_sim_fault_set(rig->context, NULL));
-    assert_ok(vram_free(addr, rig->queue));
-    vr_leave(device);
-}
-
 /* Off unless asked for; then counted, seen by its kind, and usable by whom it says. */
 TEST(acceptance_10_each_kind_of_fallback_is_counted) {
     for (int i = 0; i < KINDS; i++) {
@@ -121,47 +106,6 @@ TEST(kinds_are_tried_in_order, "sim:" SIM) {
     expect_no_record();
     fault(rig, VRAM_SIM_MANAGED_ALLOC, 1, false, 99); /* no exhaustion: it is returned */
     refused(pool, MIB, NULL, VRAM_ERR_BACKEND);
-}
-
-/* Freed memory of that kind serves nobody else: the next request gets the device's when there is
-   some. */
-TEST(device_memory_comes_back_first, "sim:" SIM) {
-    vram_pool *pool = pool_on(rig->device, "main", 0);
-    vram_addr all = ballast(rig, 64 * MIB);
-    climb_by(pool, NULL, VRAM_FALLBACK_PINNED);
-    vram_addr small = take(pool, 4 * KIB, rig->queue), large = take(pool, 4 * MIB, rig->queue);
-    assert_int_equal(block_info_of(small).kind, VRAM_MEMORY_PINNED);
-    assert_ok(vram_free(small, rig->queue));
-    assert_ok(vram_free(large, rig->queue));
-    assert_ok(vram_device_free(rig->device, all));
-    vram_addr again = take(pool, 4 * KIB, rig->queue);
-    assert_int_equal(block_info_of(again).kind, VRAM_MEMORY_DEVICE);
-    assert_int_equal(block_info_of(take(pool, 4 * MIB, rig->queue)).kind, VRAM_MEMORY_DEVICE);
-    assert_int_equal(stats_of(pool).fallbacks, 2);
-}
-
-/* Work that uses it keeps it, whatever is drained meanwhile; so do pins and uses of other
-   queues. */
-TEST(work_keeps_it, "sim:" SIM ",profile=h200") {
-    vram_queue *other;
-    assert_ok(vram_queue_create(rig->device, NULL, &other));
-    vram_pool *pool = full_pool(rig, VRAM_FALLBACK_MANAGED);
-    vram_addr addr = take(pool, 8 * MIB, rig->queue);
-    assert_ok(vram_queue_fill(rig->queue, addr, 1, 1, 8 * MIB));
-    assert_ok(vram_queue_fill(other, addr, 2, 1, 8 * MIB));
-    assert_ok(vram_use(addr, other));
-    assert_ok(vram_pin(addr));
-    assert_ok(vram_free(addr, rig->queue));
-    assert_ok(vram_pool_trim(pool, NULL, NULL));
-    expect_protocol(rig); /* it was not freed under the work */
-    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_queue_wait(other, VRAM_TIMEOUT_DEFAULT));
-    uint64_t handles = sim_state(rig).live_handles;
-    assert_ok(vram_pool_trim(pool, NULL, NULL));
-    assert_int_equal(sim_state(rig).live_handles, handles); /* pinned */
-    assert_ok(vram_unpin(addr));
-    assert_ok(vram_pool_trim(pool, NULL, NULL));
-    assert_int_equal(sim_state(rig).live_handles, handles - 1);
 }
 
 /* What a driver refuses to take back is tried again. */

@@ -52,27 +52,6 @@ static void *hold(void *user) {
     return NULL;
 }
 
-/* What another thread frees a little later is waited for. */
-TEST(another_thread_frees, "sim:" SIM) {
-    vram_pool *pool = pool_on(rig->device, "main", 0);
-    pthread_barrier_t met;
-    pthread_t thread;
-    struct holder holder = {.pool = pool, .queue = rig->queue, .pause = 30, .met = &met};
-    pthread_barrier_init(&met, NULL, 2);
-    wait_up_to(pool, 20 * SECOND);
-    assert_int_equal(pthread_create(&thread, NULL, hold, &holder), 0);
-    pthread_barrier_wait(&met);
-    assert_ok(holder.status);
-    uint64_t begin = now_ns();
-    (void)take(pool, 40 * MIB, rig->queue);
-    assert_true(now_ns() - begin < 10 * SECOND);
-    pthread_join(thread, NULL);
-    vram_pool_stats stats = stats_of(pool);
-    assert_int_equal(stats.ladder_steps[VRAM_LADDER_WAIT], 1);
-    assert_int_equal(stats.ladder_rescues[VRAM_LADDER_WAIT], 1);
-    pthread_barrier_destroy(&met);
-}
-
 /* A thread that has the memory and does nothing is waited for until the deadline. */
 TEST(the_deadline_ends_it, "sim:" SIM) {
     vram_pool *pool = pool_on(rig->device, "main", 0);
@@ -157,13 +136,6 @@ enum { ROUNDS = 33 };
 enum { ROUNDS = 300 };
 #endif
 
-/* Mapping and unmapping take as long as they do on a GPU. */
-static void map_slowly(void *unused) {
-    (void)unused;
-    nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-    hook.map_meanwhile = hook.meanwhile = map_slowly;
-}
-
 /* A thread that takes blocks of all sizes, one at a time, with work behind each. */
 struct worker {
     struct rig *rig;
@@ -172,59 +144,6 @@ struct worker {
     int refused;
     pthread_t thread;
 };
-
-static void *work(void *user) {
-    struct worker *worker = user;
-    vram_queue *queue;
-    vram_addr addr;
-    if (vram_queue_create(worker->rig->device, NULL, &queue) != VRAM_OK) {
-        worker->refused = -1;
-        return NULL;
-    }
-    for (int i = 0; i < 1000; i++) {
-        worker->seed = worker->seed * UINT64_C(6364136223846793005) + 1442695040888963407;
-        uint64_t random = worker->seed >> 20, bits = random % 64 == 0 ? 20 : random / 64 % 16 + 1;
-        uint64_t bytes = 1 + random / 1024 % (UINT64_C(1) << bits);
-        if (vram_alloc(worker->pool, bytes, queue, &addr) == VRAM_OK) {
-            (void)vram_queue_fill(queue, addr, 0, 1, bytes);
-            (void)vram_free(addr, queue);
-        } else {
-            worker->refused++;
-        }
-        if (i % 64 == 63) {
-            (void)vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
-        }
-    }
-    (void)vram_queue_destroy(queue);
-    return NULL;
-}
-
-/* Memory that the plans of other threads move is in no space meanwhile, and is there right after:
-   nobody is refused a block in a pool with hardly any live. */
-TEST(plans_of_other_threads_are_waited_for) {
-    struct rig rig = rig_make("sim", "memory=64M,granule=2M,lag=60");
-    vram_limits limits = {.size = sizeof limits, .hard_bytes = 4 * GRANULE};
-    vram_pool_options options = {
-        .size = sizeof options, .limits = &limits, .flags = VRAM_POOL_ZERO_ALLOC};
-    struct worker workers[4];
-    vram_pool *pool;
-    whole_device(rig.device);
-    assert_ok(vram_pool_create(rig.device, &options, &pool));
-    hook_set(rig.device);
-    map_slowly(NULL);
-    for (int i = 0; i < 4; i++) {
-        workers[i] = (struct worker){.rig = &rig, .pool = pool, .seed = (uint64_t)i * 777 + 5};
-        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
-    }
-    for (int i = 0; i < 4; i++) {
-        pthread_join(workers[i].thread, NULL);
-    }
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(workers[i].refused, 0);
-    }
-    hook.map_meanwhile = hook.meanwhile = NULL;
-    rig_end_clean(&rig);
-}
 
 /* A thread that takes small blocks with work behind each, until it is told to stop. */
 static void *churn(void *user) {

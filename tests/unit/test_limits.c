@@ -9,7 +9,6 @@
 #include "vram/limits.h"
 #include "vram/named.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -213,26 +212,6 @@ TEST(no_option_lifts_the_environment) {
     }
 }
 
-TEST(presets_come_from_the_environment_too) {
-    set_environment("VRAM_PRESET", "constrained");
-    struct rig rig = rig_make("sim", "memory=80G");
-    vram_pool *pool = pool_with(rig.device, (vram_limits){0});
-    vram_limits limits = limits_of(pool);
-    assert_true(limits.fraction == 0.7);
-    assert_int_equal(limits.min_free_bytes, 128 * MIB);
-    assert_int_equal(limits.cached_blocks, 2);
-    assert_int_equal(limits.tracking, VRAM_SWITCH_OFF);
-    assert_ok(set_limits(pool, (vram_limits){.fraction = 0.95, .cached_blocks = 8}));
-    assert_true(limits_of(pool).fraction ==
-                0.7); /* of what the environment set, nothing is lifted */
-    assert_int_equal(limits_of(pool).cached_blocks, 2);
-    assert_ok(vram_pool_destroy(pool));
-    set_environment("VRAM_MEMORY_FRACTION", "0.85"); /* and its more precise word counts */
-    pool = pool_with(rig.device, (vram_limits){0});
-    assert_true(limits_of(pool).fraction == 0.85);
-    rig_end_clean(&rig);
-}
-
 /* --------------------------------------------------- fraction, and what stays free */
 
 /* All that may be held is, and not a byte more; segments come whole, and some of their ends are no
@@ -374,32 +353,6 @@ TEST(hard_limits_of_pools) {
     }
 }
 
-static vram_status provide(void *user, uint64_t bytes, vram_addr *addr) {
-    uint64_t *next = user;
-    *addr = *next;
-    *next += bytes;
-    return VRAM_OK;
-}
-
-static vram_status take_back(void *user, vram_addr addr, uint64_t bytes) {
-    (void)user, (void)addr, (void)bytes;
-    return VRAM_OK;
-}
-
-/* A provider's memory is no device's: only what the program says of the pool holds. */
-TEST(hard_limits_of_pools_on_providers, "sim:memory=64M") {
-    uint64_t next = UINT64_C(1) << 45;
-    vram_provider provider = {
-        .size = sizeof provider, .user = &next, .alloc = provide, .free = take_back};
-    vram_limits limits = {.size = sizeof limits, .hard_bytes = 256 * MIB};
-    vram_pool_options options = {.size = sizeof options, .provider = &provider, .limits = &limits};
-    vram_status status;
-    vram_pool *pool;
-    assert_ok(vram_pool_create(rig->device, &options, &pool));
-    assert_int_equal(fill(pool, 2 * MIB, NULL, &status), 256 * MIB);
-    assert_int_equal(status, VRAM_ERR_LIMIT);
-}
-
 /* All that is taken from a device, through whatever handle and by whatever call. */
 TEST(hard_limits_of_devices, "sim:memory=1G") {
     vram_status status;
@@ -422,24 +375,6 @@ TEST(hard_limits_of_devices, "sim:memory=1G") {
     assert_ok(vram_device_limits_set(again, &limits));
     assert_int_equal(fill(other, 2 * MIB, NULL, &status), 856 * MIB); /* nine tenths */
     vram_device_close(again);
-}
-
-/* The option is the lower limit of the two, and then the device's own is. */
-TEST(the_lower_limit_holds) {
-    vram_addr addr;
-    assert_ok(vram_option_set("device_limit", "8M"));
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_limits limits = {.size = sizeof limits, .hard_bytes = 16 * MIB};
-    assert_ok(vram_device_limits_set(rig.device, &limits));
-    assert_int_equal(vram_device_alloc(rig.device, 10 * MIB, VRAM_MEMORY_DEVICE, &addr),
-                     VRAM_ERR_LIMIT);
-    limits.hard_bytes = 4 * MIB;
-    assert_ok(vram_device_limits_set(rig.device, &limits));
-    assert_int_equal(vram_device_alloc(rig.device, 6 * MIB, VRAM_MEMORY_DEVICE, &addr),
-                     VRAM_ERR_LIMIT);
-    assert_ok(vram_device_alloc(rig.device, 2 * MIB, VRAM_MEMORY_DEVICE, &addr));
-    assert_ok(vram_device_free(rig.device, addr));
-    rig_end_clean(&rig);
 }
 
 /* ---------------------------------------------------------------------- lowering */
@@ -504,45 +439,6 @@ TEST(lowering_a_devices_limit_trims_all_its_pools, "sim:memory=1G") {
 }
 
 /* ------------------------------------------------------------------------ cached */
-
-/* A pool with `count` blocks, of which at most CACHED may stay cached. */
-#define CACHED (20 * MIB)
-static vram_pool *pool_full(struct rig *rig, uint32_t flags, uint64_t bytes, vram_addr *addrs,
-                            unsigned count) {
-    const vram_limits limits = {.size = sizeof limits, .cached_bytes = CACHED};
-    const vram_pool_options options = {.size = sizeof options, .flags = flags, .limits = &limits};
-    vram_pool *pool;
-    assert_ok(vram_pool_create(rig->device, &options, &pool));
-    for (unsigned i = 0; i < count; i++) {
-        assert_ok(vram_alloc(pool, bytes, rig->queue, &addrs[i]));
-    }
-    return pool;
-}
-
-/* The limit holds after every free, whatever the sizes: the free itself releases. */
-TEST(cached_bytes_hold_after_frees) {
-    static const uint64_t sizes[] = {512, 32 * KIB, 40 * KIB, MIB, 16 * MIB};
-    static vram_addr addrs[4096];
-    const uint64_t cap = CACHED, in_bins = 2 * MIB; /* a thread's own cache is not counted */
-    for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags += VRAM_POOL_SEGMENTS) {
-        for (unsigned s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-            unsigned count = (unsigned)(GIB / 2 / sizes[s] < 4096 ? GIB / 2 / sizes[s] : 4096);
-            struct rig rig = rig_make("sim", "memory=1G");
-            vram_pool *pool = pool_full(&rig, flags, sizes[s], addrs, count);
-            for (unsigned i = 0; i < count; i++) {
-                assert_ok(vram_free(addrs[i], rig.queue));
-                if (!flags && i % 64 == 63) { /* a segment goes when all of it is idle */
-                    vram_pool_stats stats = stats_of(pool);
-                    uint64_t idle = stats.reserved_bytes - stats.allocated_bytes;
-                    assert_in_range(idle, 0, cap + cap / 8 + in_bins + 2 * MIB);
-                }
-            }
-            uint64_t segment = flags ? 16 * MIB : 0; /* that a cached block keeps */
-            assert_in_range(sim_state(&rig).live_bytes, 0, cap + cap / 8 + in_bins + segment);
-            rig_end_clean(&rig);
-        }
-    }
-}
 
 /* Memory that unfinished work uses stays, and the free does not wait for it. */
 TEST(cached_bytes_do_not_wait, "sim:memory=1G,lag=10000") {
@@ -643,19 +539,6 @@ TEST(cached_blocks_bound_the_pool) {
     }
 }
 
-/* Lowered later, caches give up what they have too much. */
-TEST(cached_blocks_can_be_lowered) {
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_with(rig.device, (vram_limits){.tracking = VRAM_SWITCH_OFF});
-    use_blocks(pool, rig.queue, 4 * KIB);
-    assert_true(stats_of(pool).cached_bytes > 3 * 4 * KIB);
-    assert_ok(set_limits(pool, (vram_limits){.cached_blocks = 3}));
-    assert_true(stats_of(pool).cached_bytes <= 3 * 4 * KIB);
-    use_blocks(pool, rig.queue, 4 * KIB);
-    assert_in_range(stats_of(pool).cached_bytes, 4 * KIB, 3 * 4 * KIB);
-    rig_end_clean(&rig);
-}
-
 /* ------------------------------------------------------------------------- races */
 
 struct worker {
@@ -723,36 +606,6 @@ TEST(threads_together_stay_below) {
 }
 
 /* --------------------------------------------------------------------- bad input */
-
-TEST(bad_limits_are_refused_and_change_nothing, "sim:memory=1G") {
-    static const double fractions[] = {-0.1, -1e-300, NAN, INFINITY, -INFINITY};
-    vram_pool *pool = pool_with(rig->device, (vram_limits){.fraction = 0.6}), *none = NULL;
-    for (size_t i = 0; i < 5; i++) {
-        vram_limits limits = {.size = sizeof limits, .fraction = fractions[i]};
-        vram_pool_options options = {.size = sizeof options, .limits = &limits};
-        assert_int_equal(vram_pool_limits_set(pool, &limits), VRAM_ERR_INVALID);
-        assert_non_null(strstr(vram_error_get()->text, "fraction"));
-        assert_int_equal(vram_device_limits_set(rig->device, &limits), VRAM_ERR_INVALID);
-        assert_int_equal(vram_pool_create(rig->device, &options, &none), VRAM_ERR_INVALID);
-        assert_null(none);
-    }
-    assert_int_equal(set_limits(pool, (vram_limits){.tracking = (vram_switch)3}), VRAM_ERR_INVALID);
-    assert_int_equal(set_limits(pool, (vram_limits){.cpu_fallback = (vram_switch)-1}),
-                     VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_limits_set(pool, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_limits_get(pool, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_limits_set(rig->device, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_limits_get(rig->device, NULL), VRAM_ERR_INVALID);
-    vram_limits small = {.size = 4};
-    assert_int_equal(vram_pool_limits_set(pool, &small), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_limits_get(pool, &small), VRAM_ERR_INVALID);
-    assert_int_equal(vram_preset_get((vram_preset)4, &(vram_limits){.size = sizeof(vram_limits)}),
-                     VRAM_ERR_INVALID);
-    assert_int_equal(vram_preset_get((vram_preset)-1, &(vram_limits){.size = sizeof(vram_limits)}),
-                     VRAM_ERR_INVALID);
-    assert_int_equal(vram_preset_get(VRAM_PRESET_DEFAULT, NULL), VRAM_ERR_INVALID);
-    assert_true(limits_of(pool).fraction == 0.6);
-}
 
 /* 0 is what was not set, of a pool, a device and in the environment: it takes no limit away and
    sets none. */

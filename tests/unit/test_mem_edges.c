@@ -106,22 +106,6 @@ struct text {
 
 /* ---------------------------------------------------------------------- buffers */
 
-TEST(captured_work_holds_a_buffer, "sim:memory=64M") {
-    vram_pool *pool = pool_of(rig, 0);
-    vram_buffer *buffer = buffer_of(pool, VRAM_BUFFER_FALLBACK, 4096, rig->queue);
-    vram_queue *other, *captured;
-    void *host;
-    assert_ok(vram_queue_create(rig->device, NULL, &other));
-    assert_ok(vram_capture_begin(other, &captured));
-    assert_ok(vram_buffer_use(buffer, captured));
-    assert_ok(vram_capture_end(captured));
-    assert_int_equal(vram_buffer_demote(buffer, NULL), VRAM_ERR_CAPTURE);
-    assert_int_equal(vram_buffer_map(buffer, 0, 4096, VRAM_MAP_READ, NULL, &host),
-                     VRAM_ERR_CAPTURE);
-    assert_int_equal(info_of(buffer).location, VRAM_MEMORY_DEVICE);
-    vram_error_clear();
-}
-
 /* Memory that is not the buffer's own stays as it is, though less of it is used. */
 TEST(what_cannot_shrink_stays, "sim:memory=64M") {
     static uint8_t own[4096];
@@ -145,53 +129,6 @@ TEST(what_cannot_shrink_stays, "sim:memory=64M") {
         assert_ok(vram_buffer_resize(buffers[i], 100, NULL));
         assert_ok(vram_buffer_fit(buffers[i], NULL));
         assert_int_equal(info_of(buffers[i]).capacity_bytes, 4096);
-    }
-    vram_error_clear();
-}
-
-/* Nor does a block change its size in a pool with safety modes: that is no failure of the call. */
-TEST(what_keeps_its_size_stays) {
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_pool *pool = pool_of(&rig, VRAM_POOL_RED_ZONES);
-    vram_buffer *buffer = buffer_of(pool, VRAM_BUFFER_DEVICE, 65536, rig.queue);
-    uint64_t capacity = info_of(buffer).capacity_bytes;
-    assert_ok(vram_buffer_resize(buffer, 100, NULL));
-    vram_error_clear();
-    assert_ok(vram_buffer_fit(buffer, NULL));
-    expect_no_record();
-    assert_int_equal(info_of(buffer).capacity_bytes, capacity);
-    rig_end_clean(&rig);
-}
-
-/* ---------------------------------------------------------------------- growing */
-
-/* Buffers of whole granules, for which addresses are reserved as their policy says. */
-TEST(reserves_follow_the_policy, "sim:memory=64M,granule=64K") {
-    static const struct {
-        vram_growth growth;
-        uint64_t bytes, more; /* what it may grow to, or 0 */
-        vram_status status;
-    } cases[] = {
-        {{.policy = VRAM_GROWTH_FIXED}, 4 * MIB, 0, VRAM_OK},
-        {{.policy = VRAM_GROWTH_FIXED, .step_bytes = MIB}, 4 * MIB, 5 * MIB, VRAM_OK},
-        {{.max_bytes = 5 * MIB}, 4 * MIB, 5 * MIB, VRAM_OK},
-        {{.max_bytes = 1024 * MIB}, 4 * MIB, 5 * MIB, VRAM_OK},
-        {{.max_bytes = 0}, UINT64_C(1) << 61, 0, VRAM_ERR_DEVICE_MEMORY},
-    };
-    vram_pool *pool = pool_of(rig, 0);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        vram_growth growth = cases[i].growth;
-        vram_buffer_options options = {.size = sizeof options, .growth = &growth};
-        vram_buffer *buffer;
-        growth.size = sizeof growth;
-        assert_int_equal(vram_buffer_create(pool, cases[i].bytes, rig->queue, &options, &buffer),
-                         cases[i].status);
-        if (cases[i].status != VRAM_OK) {
-            continue;
-        }
-        assert_int_equal(vram_buffer_resize(buffer, cases[i].more ? cases[i].more : 5 * MIB, NULL),
-                         cases[i].more ? VRAM_OK : VRAM_ERR_LIMIT);
-        assert_ok(vram_buffer_destroy(buffer));
     }
     vram_error_clear();
 }

@@ -7,10 +7,6 @@
 #include "unit/mem_world.h"
 #include "vram/vram.h"
 
-static const char *const backends[] = {"sim", "host"};
-
-#define FOR_EACH_BACKEND(i) for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++)
-
 static vram_pool *managed_pool(struct rig *rig, const vram_limits *limits) {
     vram_pool_options options = {
         .size = sizeof options, .kind = VRAM_MEMORY_MANAGED, .limits = limits};
@@ -23,12 +19,6 @@ static vram_provider provider_of(struct rig *rig, vram_memory_kind kind) {
     vram_provider provider = {.size = sizeof provider};
     assert_ok(vram_provider_get(rig->device, kind, &provider));
     return provider;
-}
-
-static uint64_t held_by(struct rig *rig) {
-    vram_memory_info info = {.size = sizeof info};
-    assert_ok(vram_memory_info_get(rig->device, &info));
-    return info.held_bytes;
 }
 
 /* ------------------------------------------------------------------ managed pools */
@@ -99,96 +89,7 @@ TEST(idle_memory_of_either_kind_is_given_up, "sim:memory=1G") {
     }
 }
 
-/* A refusal says which device lacks what, and whether that is known. */
-TEST(a_device_without_says_why, "sim:memory=64M") {
-    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig->device);
-    vram_pool_options options = {.size = sizeof options, .kind = VRAM_MEMORY_MANAGED};
-    vram_provider provider = {.size = sizeof provider};
-    vram_pool *pool = NULL;
-    device->base.info.caps &= ~(uint32_t)VRAM_CAP_MANAGED;
-    assert_int_equal(vram_pool_create(rig->device, &options, &pool), VRAM_ERR_UNSUPPORTED);
-    assert_null(pool);
-    assert_non_null(strstr(vram_error_get()->text, "sim device 0 (Simulated"));
-    assert_non_null(strstr(vram_error_get()->text, "has no managed memory"));
-    device->base.info.caps_known &= ~(uint32_t)VRAM_CAP_MANAGED;
-    assert_int_equal(vram_provider_get(rig->device, VRAM_MEMORY_MANAGED, &provider),
-                     VRAM_ERR_UNSUPPORTED);
-    assert_non_null(strstr(vram_error_get()->text, "did not say"));
-    assert_null(provider.alloc);
-    device->base.info.caps |= VRAM_CAP_MANAGED;
-    device->base.info.caps_known |= VRAM_CAP_MANAGED;
-    vr_leave(device);
-}
-
 /* --------------------------------------------------------------------- providers */
-
-/* Allocators of one kind each: what they give is used, counted and given back. */
-TEST(providers_serve_each_kind) {
-    FOR_EACH_BACKEND(i) {
-        struct rig rig = rig_make(backends[i], "memory=256M,real=on");
-        for (int kind = VRAM_MEMORY_DEVICE; kind <= VRAM_MEMORY_MANAGED; kind++) {
-            vram_provider provider = {.size = sizeof provider};
-            vram_native_info native = {.size = sizeof native};
-            vram_addr addr;
-            vram_status status = vram_provider_get(rig.device, (vram_memory_kind)kind, &provider);
-            if (status == VRAM_ERR_UNSUPPORTED && kind == VRAM_MEMORY_PINNED) {
-                continue; /* a host whose limit on locked memory is 0 */
-            }
-            assert_ok(status);
-            assert_ok(provider.alloc(provider.user, 4 * provider.granule, &addr));
-            assert_int_equal(addr % provider.granule, 0);
-            assert_int_equal(held_by(&rig), 4 * provider.granule);
-            assert_ok(vram_native(addr, &native));
-            assert_int_equal(native.kind, kind);
-            if (kind != VRAM_MEMORY_DEVICE) {
-                memset((void *)(uintptr_t)addr, 7, 4 * provider.granule);
-            }
-            assert_ok(provider.free(provider.user, addr, 4 * provider.granule));
-            assert_int_equal(held_by(&rig), 0);
-            assert_int_equal(provider.free(provider.user, addr, 4 * provider.granule),
-                             VRAM_ERR_INVALID);
-        }
-        assert_ok(vram_context_destroy(rig.context));
-    }
-}
-
-/* A pool on one is a pool of that kind: blocks, buffers, copies. Closing the device with the pool
-   on it leaves nothing. */
-TEST(pools_stand_on_providers) {
-    static const vram_buffer_kind buffers[] = {VRAM_BUFFER_DEVICE, VRAM_BUFFER_PINNED,
-                                               VRAM_BUFFER_MANAGED};
-    for (int kind = VRAM_MEMORY_DEVICE; kind <= VRAM_MEMORY_MANAGED; kind++) {
-        struct rig rig = rig_make("sim", "memory=256M,real=on");
-        vram_provider provider = provider_of(&rig, (vram_memory_kind)kind);
-        vram_pool_options options = {.size = sizeof options, .provider = &provider};
-        vram_buffer_options like = {.size = sizeof like, .kind = buffers[kind]};
-        vram_pool *pool;
-        vram_buffer *buffer;
-        vram_addr addr, last;
-        assert_ok(vram_pool_create(rig.device, &options, &pool));
-        assert_ok(vram_alloc(pool, 10000, rig.queue, &addr));
-        assert_int_equal(block_info_of(addr).kind, kind);
-        assert_int_equal(stats_of(pool).driver_allocs, 1);
-        if (kind == VRAM_MEMORY_PINNED) {
-            char back[10000];
-            vram_addr device;
-            memset((void *)(uintptr_t)addr, 0x5A, 10000);
-            assert_ok(vram_device_alloc(rig.device, 10000, VRAM_MEMORY_DEVICE, &device));
-            assert_ok(vram_queue_upload(rig.queue, device, (void *)(uintptr_t)addr, 10000));
-            assert_ok(vram_queue_download(rig.queue, back, device, 10000));
-            assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-            assert_memory_equal(back, (void *)(uintptr_t)addr, 10000);
-        }
-        assert_ok(vram_free(addr, rig.queue));
-        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-        assert_ok(vram_buffer_create(pool, 10000, rig.queue, &like, &buffer));
-        assert_int_equal(stats_of(pool).live_blocks, 1); /* the pool's own */
-        assert_int_equal(stats_of(pool).driver_allocs, 1);
-        assert_ok(vram_buffer_destroy(buffer));
-        assert_ok(vram_alloc(pool, 10000, rig.queue, &last)); /* live when the device closes */
-        rig_end_clean(&rig);
-    }
-}
 
 /* A program's own allocator, over one of the library's: it counts, and may be told to refuse. */
 struct counted {
@@ -220,38 +121,6 @@ static vram_provider counting(struct counted *counted) {
 
 static const vram_buffer_kind buffer_kinds[] = {VRAM_BUFFER_DEVICE, VRAM_BUFFER_PINNED,
                                                 VRAM_BUFFER_MANAGED};
-
-/* With its kind, an allocator of the program's own serves buffers of that kind, and the driver does
-   not. */
-TEST(pools_stand_on_own_allocators) {
-    for (int kind = VRAM_MEMORY_DEVICE; kind <= VRAM_MEMORY_MANAGED; kind++) {
-        struct rig rig = rig_make("sim", "memory=256M,real=on");
-        struct counted counted = {.base = provider_of(&rig, (vram_memory_kind)kind)};
-        vram_provider provider = counting(&counted);
-        vram_pool_options options = {
-            .size = sizeof options, .provider = &provider, .kind = (vram_memory_kind)kind};
-        vram_buffer_options like = {.size = sizeof like, .kind = buffer_kinds[kind]};
-        vram_buffer_info info = {.size = sizeof info};
-        vram_pool *pool;
-        vram_buffer *buffer;
-        uint64_t before = sim_state(&rig).live_handles;
-        assert_ok(vram_pool_create(rig.device, &options, &pool));
-        assert_ok(vram_buffer_create(pool, 10000, rig.queue, &like, &buffer));
-        assert_ok(vram_buffer_info_get(buffer, &info));
-        assert_int_equal(info.location, kind);
-        assert_int_equal(info.pinned, kind == VRAM_MEMORY_PINNED);
-        assert_int_equal(counted.allocs, 1);
-        assert_int_equal(sim_state(&rig).live_handles, before + 1); /* that the allocator made */
-        if (kind == VRAM_MEMORY_MANAGED) {
-            assert_ok(vram_buffer_prefetch(buffer, 0, 10000, VRAM_TARGET_OWN, NULL));
-        }
-        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-        assert_ok(vram_buffer_destroy(buffer));
-        assert_ok(vram_pool_destroy(pool));
-        assert_int_equal(counted.frees, 1);
-        rig_end_clean(&rig);
-    }
-}
 
 /* Memory that is not what its pool says is refused, not used as something else. */
 TEST(allocators_must_say_their_kind, "sim:memory=256M,real=on") {
@@ -396,18 +265,4 @@ TEST(hints_name_any_device) {
         assert_ok(vram_device_advise(rig.device, addr, MIB, VRAM_ADVICE_NONE, none[i]));
     }
     rig_end_clean(&rig);
-}
-
-TEST(hints_stay_in_their_backend) {
-    struct rig rig = rig_make("host,sim", "memory=64M"); /* 0 is simulated, 1 the host */
-    vram_device *host;
-    vram_queue *queue;
-    vram_addr addr;
-    assert_ok(vram_device_open(rig.context, 1, &host));
-    assert_ok(vram_queue_create(host, NULL, &queue));
-    assert_ok(vram_device_alloc(host, 4096, VRAM_MEMORY_MANAGED, &addr));
-    assert_ok(vram_queue_prefetch(queue, addr, 4096, 1));
-    assert_int_equal(vram_queue_prefetch(queue, addr, 4096, 0), VRAM_ERR_UNSUPPORTED);
-    assert_non_null(strstr(vram_error_get()->text, "device 0 is a device of sim"));
-    assert_ok(vram_context_destroy(rig.context));
 }

@@ -13,8 +13,6 @@
 #include "vram/named.h"
 #include "vram/oom.h"
 
-#include <stdlib.h>
-
 static vram_named *named_of(struct rig *rig, vram_pool *pool, uint64_t limit_bytes) {
     vram_named_options options = {.size = sizeof options, .limit_bytes = limit_bytes};
     vram_named *named;
@@ -96,45 +94,6 @@ TEST(acceptance_18_duplicate_names_are_explicit, "sim:memory=1G") {
     assert_ok(vram_named_destroy(NULL));
 }
 
-/* One that the program has destroyed by its handle is gone, and can be made again. */
-TEST(destroyed_by_its_handle, "sim:memory=1G") {
-    vram_buffer *buffer;
-    vram_named_info info = {.size = sizeof info};
-    vram_pool *pool = pool_of(rig, 0);
-    vram_named *named = named_of(rig, pool, 0);
-    assert_ok(vram_named_add(named, "a", 1000, NULL, &buffer));
-    assert_ok(vram_buffer_destroy(buffer));
-    assert_int_equal(vram_named_get(named, "a", NULL, &buffer), VRAM_ERR_INVALID);
-    assert_int_equal(vram_named_ensure(named, "a", 1, &buffer), VRAM_ERR_INVALID);
-    assert_int_equal(vram_named_info_get(named, "a", &info), VRAM_ERR_INVALID);
-    assert_int_equal(vram_named_remove(named, "a"), VRAM_ERR_INVALID);
-    assert_int_equal(all_of(named).buffers, 0);
-    assert_int_equal(all_of(named).total_bytes, 0);
-    assert_ok(vram_named_add(named, "a", 500, NULL, &buffer));
-    assert_int_equal(all_of(named).total_bytes, 500);
-}
-
-/* In the order of their bytes, however they came. */
-TEST(listed_in_order, "sim:memory=1G") {
-    static const char *const names[] = {"m", "z", "a", "ab", "A", "\xff", "1"};
-    static const char *const order[] = {"1", "A", "a", "ab", "m", "z", "\xff"};
-    vram_named_info info = {.size = sizeof info};
-    vram_buffer *buffer;
-    vram_pool *pool = pool_of(rig, 0);
-    vram_named *named = named_of(rig, pool, 0);
-    for (int i = 0; i < 7; i++) {
-        assert_ok(vram_named_add(named, names[i], 100, NULL, &buffer));
-    }
-    vram_named_config config = config_of(VRAM_PRECISION_FP32);
-    assert_ok(vram_named_config_set(named, "b", &config)); /* a config is no buffer */
-    for (uint32_t i = 0; i < 7; i++) {
-        assert_ok(vram_named_info_at(named, i, &info));
-        assert_string_equal(info.name, order[i]);
-    }
-    assert_int_equal(vram_named_info_at(named, 7, &info), VRAM_ERR_INVALID);
-    assert_int_equal(all_of(named).buffers, 7);
-}
-
 /* Control characters reach nobody's terminal, quotes end no string. */
 TEST(names_of_any_bytes, "sim:memory=1G") {
     static const char name[] = "a\n\x1b[31m\"b\\\x7f";
@@ -176,22 +135,6 @@ TEST(names_of_any_bytes, "sim:memory=1G") {
 
 /* --------------------------------------------------------------------- growing */
 
-/* Sums that overflow pass the limit if there is one, and are told as what they are if not. */
-TEST(sums_that_overflow_are_no_limit, "sim:memory=64M") {
-    const vram_named_config pinned = {.size = sizeof pinned, .kind = VRAM_BUFFER_PINNED};
-    vram_pool *pool = pool_of(rig, 0);
-    for (unsigned limited = 0; limited < 2; limited++) {
-        vram_named *named = named_of(rig, pool, limited ? 10 * MIB : 0);
-        vram_buffer *buffer;
-        assert_ok(vram_named_add(named, "a", MIB, &pinned, &buffer));
-        assert_int_equal(vram_named_ensure(named, "a", UINT64_MAX - 4096, &buffer),
-                         limited ? VRAM_ERR_LIMIT : VRAM_ERR_OVERFLOW);
-        expect_told(limited ? "limit_bytes" : "overflow");
-        assert_int_equal(info_of(named, "a").capacity_bytes, MIB);
-        assert_ok(vram_named_destroy(named));
-    }
-}
-
 /* The limit holds for all together, also while a buffer has two memories. */
 TEST(acceptance_18_the_limit_holds_while_old_and_new_coexist, "sim:memory=1G,vmm=off") {
     vram_buffer *a, *b, *c = NULL;
@@ -221,27 +164,6 @@ TEST(acceptance_18_the_limit_holds_while_old_and_new_coexist, "sim:memory=1G,vmm
     assert_ok(vram_named_remove(named, "a"));
     assert_ok(vram_named_add(named, "a", 4 * MIB, NULL, &a));
     assert_int_equal(all_of(named).total_bytes, 10 * MIB);
-}
-
-/* The policy's own maximum, and overflows. */
-TEST(limits_of_one, "sim:memory=1G") {
-    vram_named_config config = config_of(VRAM_PRECISION_FP32);
-    vram_buffer *buffer = NULL;
-    vram_pool *pool = pool_of(rig, 0);
-    vram_named *named = named_of(rig, pool, 0);
-    config.growth = (vram_growth){.size = sizeof config.growth, .max_bytes = 4096};
-    assert_int_equal(vram_named_add(named, "a", 1025, &config, &buffer), VRAM_ERR_LIMIT);
-    assert_int_equal(vram_named_add(named, "a", UINT64_MAX / 2, &config, &buffer),
-                     VRAM_ERR_OVERFLOW);
-    assert_null(buffer);
-    assert_ok(vram_named_add(named, "a", 1000, &config, &buffer));
-    assert_int_equal(vram_named_ensure(named, "a", 1025, NULL), VRAM_ERR_LIMIT);
-    assert_int_equal(vram_named_ensure(named, "a", UINT64_MAX / 2, NULL), VRAM_ERR_OVERFLOW);
-    assert_int_equal(info_of(named, "a").used_bytes, 4000);
-    assert_ok(vram_named_ensure(named, "a", 1024, NULL));
-    config.growth.max_bytes = 8192; /* the policy may change later */
-    assert_ok(vram_named_config_set(named, "a", &config));
-    assert_ok(vram_named_ensure(named, "a", 2048, NULL));
 }
 
 struct mender {

@@ -27,32 +27,6 @@ static uint64_t calls_of(struct rig *rig, vram_sim_call call) {
 
 /* ------------------------------------------------------------------- what it gives */
 
-TEST(blocks_are_host_memory, "sim:memory=256M,journal=10000") {
-    vram_pool *pool = pinned_pool(rig);
-    vram_addr a, b, device;
-    char back[10000];
-    assert_ok(vram_alloc(pool, 10000, rig->queue, &a));
-    assert_ok(vram_alloc(pool, 10000, rig->queue, &b));
-    assert_int_equal(block_info_of(a).kind, VRAM_MEMORY_PINNED);
-    vram_native_info native = {.size = sizeof native};
-    assert_ok(vram_native(a + 5, &native));
-    assert_int_equal(native.kind, VRAM_MEMORY_PINNED);
-    assert_ptr_equal(native.host_pointer, (void *)(uintptr_t)(a + 5));
-    memset((void *)(uintptr_t)a, 0x5A, 10000);
-    memset((void *)(uintptr_t)b, 0, 10000);
-    assert_ok(vram_device_alloc(rig->device, 10000, VRAM_MEMORY_DEVICE, &device));
-    assert_ok(vram_queue_upload(rig->queue, device, (void *)(uintptr_t)a, 10000));
-    assert_ok(vram_queue_download(rig->queue, (void *)(uintptr_t)b, device, 10000));
-    assert_ok(vram_queue_wait(rig->queue, 30 * SECOND));
-    memset(back, 0x5A, sizeof back);
-    assert_memory_equal((void *)(uintptr_t)b, back, 10000);
-    assert_int_equal(vram_queue_fill(rig->queue, a, 0, 4, 4), VRAM_ERR_INVALID);
-    assert_ok(vram_free(a, rig->queue));
-    assert_ok(vram_free(b, rig->queue));
-    assert_int_equal(vram_free(a, rig->queue), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_free(rig->device, native.base), VRAM_ERR_INVALID);
-}
-
 /* A pair that hits calls no driver, whatever its size; what is held goes back when it is told
    to. */
 TEST(hits_call_no_driver, "sim:memory=4G,journal=10000") {
@@ -105,51 +79,7 @@ TEST(the_devices_limits_are_not_its_own, "sim:memory=64M") {
     assert_int_equal(vram_alloc(pool, 200 * MIB, rig->queue, &addr), VRAM_ERR_LIMIT);
 }
 
-TEST(freed_in_queue_time, "sim:memory=256M,lag=1000") {
-    vram_pool *pool = pinned_pool(rig);
-    vram_queue *second;
-    vram_addr a, b, device;
-    assert_ok(vram_queue_create(rig->device, NULL, &second));
-    assert_ok(vram_device_alloc(rig->device, 2 * MIB, VRAM_MEMORY_DEVICE, &device));
-    assert_ok(vram_alloc(pool, 2 * MIB, rig->queue, &a));
-    assert_ok(vram_queue_upload(rig->queue, device, (void *)(uintptr_t)a, 2 * MIB));
-    assert_ok(vram_free(a, rig->queue));
-    assert_ok(vram_alloc(pool, 2 * MIB, second, &b));
-    assert_int_not_equal(a, b); /* the bus still reads it */
-    assert_ok(vram_free(b, second));
-}
-
 /* ------------------------------------------------------------------------ buffers */
-
-TEST(buffers_come_from_it, "sim:memory=256M,journal=10000") {
-    vram_pool *pool = pinned_pool(rig);
-    vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_PINNED};
-    vram_buffer *buffer;
-    vram_buffer_info info = {.size = sizeof info};
-    for (int i = 0; i < 5; i++) {
-        assert_ok(vram_buffer_create(pool, 100000, rig->queue, &options, &buffer));
-        assert_ok(vram_buffer_info_get(buffer, &info));
-        assert_int_equal(info.location, VRAM_MEMORY_PINNED);
-        assert_true(info.pinned);
-        assert_ptr_equal(info.host, (void *)(uintptr_t)info.addr);
-        memset(info.host, 1, 100000);
-        assert_ok(vram_buffer_resize(buffer, 300000, rig->queue));
-        assert_ok(vram_buffer_info_get(buffer, &info));
-        assert_int_equal(((char *)info.host)[99999], 1);
-        assert_ok(vram_buffer_destroy(buffer));
-    }
-    assert_int_equal(calls_of(rig, VRAM_SIM_PINNED_ALLOC), 1);
-    assert_int_equal(stats_of(pool).other_bytes, 0);
-    options.kind = VRAM_BUFFER_DEVICE;
-    assert_int_equal(vram_buffer_create(pool, 1, rig->queue, &options, &buffer),
-                     VRAM_ERR_UNSUPPORTED);
-    options.kind = VRAM_BUFFER_FALLBACK;
-    assert_int_equal(vram_buffer_create(pool, 1, rig->queue, &options, &buffer),
-                     VRAM_ERR_UNSUPPORTED);
-    options.kind = VRAM_BUFFER_MANAGED;
-    assert_int_equal(vram_buffer_create(pool, 1, rig->queue, &options, &buffer),
-                     VRAM_ERR_UNSUPPORTED);
-}
 
 /* The host writes a buffer as soon as it has it, and the host is in no queue's order: what a queue
    still reads does not become another buffer of that queue. */
@@ -204,18 +134,4 @@ TEST(refused_memory_falls_back_and_is_counted, "sim:memory=256M,journal=10000") 
     assert_ok(vram_sim_fault_set(rig->context, NULL));
     assert_ok(vram_alloc(pool, MIB, rig->queue, &addr));
     assert_int_equal(block_info_of(addr).kind, VRAM_MEMORY_PINNED);
-}
-
-/* ------------------------------------------------------------------------ misuse */
-
-TEST(a_device_without_pinned_memory_has_no_such_pool, "sim:memory=256M") {
-    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig->device);
-    device->base.info.caps &= ~(uint32_t)VRAM_CAP_PINNED;
-    vram_pool_options options = {.size = sizeof options, .kind = VRAM_MEMORY_PINNED};
-    vram_pool *pool = NULL;
-    assert_int_equal(vram_pool_create(rig->device, &options, &pool), VRAM_ERR_UNSUPPORTED);
-    assert_null(pool);
-    assert_non_null(strstr(vram_error_get()->text, "has no page-locked memory"));
-    device->base.info.caps |= VRAM_CAP_PINNED;
-    vr_leave(device);
 }

@@ -74,26 +74,6 @@ static int start(void) {
     return 0;
 }
 
-TEST(one_mark_writes_its_number) {
-    uint64_t value;
-    assert_int_equal(vr_queue_mark(&queue, &value), VRAM_OK);
-    assert_int_equal(value, 1);
-    assert_int_equal(driver.count, 1);
-    assert_int_equal(driver.values[0], 1);
-}
-
-/* Another mark overtakes this one: number 2 reaches the driver before number 1. */
-TEST(an_overtaken_mark_writes_the_newest_again) {
-    uint64_t value;
-    driver.nested = 1;
-    assert_int_equal(vr_queue_mark(&queue, &value), VRAM_OK);
-    assert_int_equal(value, 1);
-    assert_int_equal(driver.count, 3);
-    assert_int_equal(driver.values[0], 2); /* the overtaker */
-    assert_int_equal(driver.values[1], 1); /* this one, late */
-    assert_int_equal(driver.values[2], 2); /* and the newest once more */
-}
-
 /* However they nest, the last write is the highest number, and nobody repeats without reason. */
 TEST(the_last_write_is_always_the_highest) {
     for (unsigned depth = 1; depth < 6; depth++) {
@@ -123,39 +103,7 @@ TEST(a_word_never_claims_too_much) {
     }
 }
 
-TEST(a_refused_signal_gives_no_point) {
-    uint64_t value = 99;
-    driver.answer = VRAM_ERR_BACKEND;
-    assert_int_equal(vr_queue_mark(&queue, &value), VRAM_ERR_BACKEND);
-    assert_int_equal(value, 99);
-    assert_int_equal(vram_error_get()->native_code, 7);
-    driver.answer = VRAM_OK;
-    assert_int_equal(vr_queue_mark(&queue, &value), VRAM_OK);
-    assert_int_equal(value, 2); /* the lost number is covered by the next */
-    assert_int_equal(driver.values[0], 2);
-}
-
-TEST(a_captured_queue_is_told_apart) {
-    uint64_t value;
-    driver.answer = VRAM_ERR_CAPTURE;
-    assert_int_equal(vr_queue_mark(&queue, &value), VRAM_ERR_CAPTURE);
-}
-
 /* ------------------------------------------------------------------ waiting */
-
-TEST(waiting_reads_the_word_first) {
-    vr_store(&word, 5, VR_RELEASE);
-    assert_int_equal(vr_queue_wait_value(&queue, 5, 0), VRAM_OK);
-    assert_int_equal(driver.polls, 0);
-}
-
-TEST(a_deadline_ends_every_wait) {
-    VR_OPERATION("test");
-    assert_int_equal(vr_queue_wait_value(&queue, 1, 0), VRAM_ERR_TIMEOUT);
-    assert_int_equal(vr_queue_wait_value(&queue, 1, 3000000), VRAM_ERR_TIMEOUT);
-    assert_int_equal(vr_queue_wait_value(&queue, 1, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_TIMEOUT);
-    assert_string_equal(vram_error_get()->operation, "test");
-}
 
 /* The first sleep of a wait: when it came, what the driver had been asked by then, and how the
    point passes. */
@@ -223,12 +171,6 @@ TEST(loss_ends_a_wait_and_is_remembered) {
     unsigned polls = driver.polls;
     assert_int_equal(vr_queue_wait_value(&queue, 1, UINT64_C(60000000000)), VRAM_ERR_DEVICE_LOST);
     assert_int_equal(driver.polls, polls); /* no driver call on a lost device */
-}
-
-TEST(other_errors_end_a_wait_unchanged) {
-    driver.poll_answer = VRAM_ERR_BACKEND;
-    assert_int_equal(vr_queue_wait_value(&queue, 1, UINT64_C(60000000000)), VRAM_ERR_BACKEND);
-    assert_false(vr_load(&device.base.lost, VR_ACQUIRE));
 }
 
 /* A look at an idle queue passes the number, one at a busy queue does not. The error record

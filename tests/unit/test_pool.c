@@ -9,8 +9,6 @@
 #include "vram/pool.h"
 #include "vram/vram.h"
 
-#include <string.h>
-
 #include "unit/whole_device.h"
 
 struct rig {
@@ -107,65 +105,6 @@ TEST(blocks_go_back_to_their_own_pool) {
     rig_end(&rig);
 }
 
-/* A block keeps nothing of who had it before. */
-TEST(a_tag_goes_with_its_block) {
-    struct rig rig = rig_make(NULL);
-    vram_alloc_options options = {.size = sizeof options, .tag = "weights"};
-    vram_block_info info = {.size = sizeof info};
-    vram_addr tagged, plain;
-    assert_int_equal(vram_alloc_with(rig.pool, 4096, rig.queue, &options, &tagged), VRAM_OK);
-    assert_int_equal(vram_block_info_get(tagged, &info), VRAM_OK);
-    assert_string_equal(info.tag, "weights");
-    assert_int_equal(vram_free(tagged, rig.queue), VRAM_OK);
-    assert_int_equal(vram_alloc(rig.pool, 4096, rig.queue, &plain), VRAM_OK);
-    assert_int_equal(plain, tagged);
-    assert_int_equal(vram_block_info_get(plain, &info), VRAM_OK);
-    assert_null(info.tag);
-    assert_int_equal(vram_free(plain, rig.queue), VRAM_OK);
-    rig_end(&rig);
-}
-
-/* ------------------------------------------------------------- reuse in time */
-
-/* A queue gets back at once what it freed, with work of its own still in it. Freed again on another
-   queue or on none, before anybody has used it, that is not theirs yet. */
-TEST(memory_is_not_laundered_between_queues) {
-    static const uint64_t sizes[] = {512, MIB};
-    for (int i = 0; i < 8; i++) {
-        uint64_t size = sizes[i % 2];
-        vram_pool_options options = {.size = sizeof options,
-                                     .flags = i & 4 ? VRAM_POOL_DETERMINISTIC : 0};
-        struct rig rig = rig_make_with("sim", "memory=1G,lag=10000", &options);
-        vram_queue *other = i & 2 ? rig.other : NULL;
-        vram_addr first, again, late;
-        assert_int_equal(vram_alloc(rig.pool, size, rig.queue, &first), VRAM_OK);
-        assert_int_equal(vram_queue_fill(rig.queue, first, 1, 1, size), VRAM_OK);
-        assert_int_equal(vram_free(first, rig.queue), VRAM_OK);
-        assert_int_equal(vram_alloc(rig.pool, size, rig.queue, &again), VRAM_OK);
-        assert_int_equal(again, first);
-        assert_int_equal(vram_free(again, other), VRAM_OK);
-        assert_int_equal(vram_alloc(rig.pool, size, other, &late), VRAM_OK);
-        assert_int_equal(vram_queue_poll(rig.queue), VRAM_ERR_NOT_READY);
-        /* A deterministic pool may give it to a queue that it has told to wait on the device. */
-        assert_true(late != first || (other && (i & 4)));
-        if (other) { /* the first work does not come after this */
-            assert_int_equal(vram_queue_fill(other, late, 2, 1, size), VRAM_OK);
-        }
-        assert_int_equal(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
-        uint8_t found[512] = {0};
-        if (other) {
-            assert_int_equal(vram_queue_download(other, found, late, sizeof found), VRAM_OK);
-        }
-        /* Once the work is done it is there for everybody. */
-        assert_int_equal(vram_free(late, other), VRAM_OK);
-        assert_int_equal(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
-        assert_int_equal(other ? found[0] : 2, 2);
-        assert_int_equal(vram_pool_trim(rig.pool, NULL, NULL), VRAM_OK);
-        assert_int_equal(stats_of(rig.pool).reserved_bytes, 0);
-        rig_end(&rig);
-    }
-}
-
 /* ---------------------------------------------------------- modes, providers */
 
 /* Up to the slack a pool grows; past it free memory is moved to where it is needed. */
@@ -191,16 +130,4 @@ TEST(slack_is_the_users_choice) {
                           : stats.reserved_bytes < reserved + 8 * MIB);
         rig_end(&rig);
     }
-}
-
-/* All of the device's memory is not too much to ask for ahead of time, and a byte more is. */
-TEST(warm_has_a_bound) {
-    struct rig rig = rig_make("memory=64M");
-    assert_int_equal(vram_pool_warm(rig.pool, MIB, 65, rig.queue), VRAM_ERR_DEVICE_MEMORY);
-    assert_non_null(strstr(vram_error_get()->text, "exceed the device's memory"));
-    vram_error_clear();
-    (void)vram_pool_warm(rig.pool, MIB, 64, rig.queue); /* which rounding may not have room for */
-    assert_null(strstr(vram_error_get()->text, "exceed the device's memory"));
-    vram_error_clear();
-    rig_end(&rig);
 }

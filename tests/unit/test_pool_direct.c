@@ -108,19 +108,6 @@ TEST(work_keeps_its_memory) {
     }
 }
 
-/* Memory that is freed and still in use is waited for when there is no other. */
-TEST(shortage_is_waited_for) {
-    vram_addr addr, next;
-    struct rig rig = rig_make("memory=1M,lag=50", 0);
-    for (int i = 0; i < 20; i++) {
-        assert_ok(vram_alloc(rig.pool, 700 * KIB, rig.queue, &addr));
-        assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, 700 * KIB));
-        assert_true(vram_status_is_exhausted(vram_alloc(rig.pool, 700 * KIB, rig.queue, &next)));
-        assert_ok(vram_free(addr, rig.queue));
-    }
-    rig_end(&rig, true);
-}
-
 TEST(sleep_is_refused_in_words) {
     struct rig rig = rig_make("memory=1M", 0);
     assert_int_equal(vram_pool_sleep(rig.pool, NULL), VRAM_ERR_UNSUPPORTED);

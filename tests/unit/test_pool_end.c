@@ -110,16 +110,6 @@ TEST(the_last_queue_counts) {
     rig_end_clean(&scene.rig);
 }
 
-/* A queue that was destroyed before its work was done answers no public call; its work goes on. */
-TEST(destroyed_queues_count) {
-    struct scene scene = scene_make(SLOW, 0, NULL);
-    vram_queue_destroy(scene.rig.queue);
-    assert_int_equal(vram_pool_destroy(scene.pool), VRAM_ERR_TIMEOUT);
-    expect_kept(&scene, VRAM_ERR_TIMEOUT);
-    hook.poll_answer = VRAM_OK;
-    rig_end_clean(&scene.rig);
-}
-
 /* Neither can a queue be asked that is captured, nor one whose driver refuses to answer. */
 TEST(queues_that_cannot_be_asked_count) {
     static const vram_status answers[] = {VRAM_ERR_CAPTURE, VRAM_ERR_BACKEND};
@@ -132,16 +122,6 @@ TEST(queues_that_cannot_be_asked_count) {
         hook.signal_answer = hook.poll_answer = VRAM_OK;
         rig_end_clean(&scene.rig);
     }
-}
-
-/* A lost device has no work any more. */
-TEST(lost_devices_keep_nothing) {
-    struct scene scene = scene_make(SLOW, 0, NULL);
-    fault(&scene.rig, VRAM_SIM_SIGNAL, 1, false, VRAM_SIM_DEVICE_LOST);
-    assert_ok(vram_pool_destroy(scene.pool));
-    expect_no_record();
-    assert_int_equal(held_bytes(&scene), 0);
-    rig_end_clean(&scene.rig);
 }
 
 /* A queue of another device may read a pool's memory. */
@@ -249,28 +229,6 @@ TEST(destroyed_queues_have_no_hits) {
     assert_ok(vram_pool_destroy(scene.pool));
     vram_error_clear();
     rig_end_clean(&scene.rig);
-}
-
-/* A call that is giving a queue work keeps memory that it may use. A pool that has none does not
-   wait for it: the call may be waiting for the end of another such pool. */
-TEST(a_pool_without_memory_waits_for_no_call) {
-    vram_pool *empty, *used;
-    vram_addr addr;
-    assert_ok(vram_option_set("wait_timeout", "1s"));
-    struct rig rig = rig_make("sim", "memory=64M");
-    assert_ok(vram_pool_create(rig.device, NULL, &empty));
-    assert_ok(vram_pool_create(rig.device, NULL, &used));
-    assert_ok(vram_alloc(used, MIB, NULL, &addr));
-    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, rig.queue);
-    assert_true(vr_entry_enter(&queue->submitting)); /* as another thread does */
-    uint64_t begun = vr_clock_now();
-    assert_ok(vram_pool_destroy(empty));
-    assert_int_equal(vr_clock_now(), begun);
-    assert_int_equal(vram_pool_destroy(used), VRAM_ERR_TIMEOUT);
-    assert_true(vr_clock_now() - begun >= SECOND);
-    vr_entry_leave(&queue->submitting);
-    vr_leave(queue);
-    rig_end_clean(&rig);
 }
 
 static void destroy_pool(void *user, vram_log_level level, const char *text) {

@@ -7,11 +7,8 @@
 #include "base/memory.h"
 #include "byte_units.h"
 #include "unit/assert_ok.h"
-#include "unit/fault_step.h"
 #include "unit/stats_of.h"
 #include "vram/vram.h"
-
-#include <string.h>
 
 struct rig {
     vram_context *context;
@@ -117,73 +114,6 @@ TEST(pools_end_after_what_they_owe) {
         }
         assert_ok(vram_pool_destroy(rig.pool));
         assert_int_equal(sim_state(&rig).violations, 0); /* nothing was unmapped under work */
-        rig_end(&rig, true);
-    }
-}
-
-/* --------------------------------------------------------------------- memory of other queues */
-
-/* A block for no queue at all waits on the host until the memory is free. */
-TEST(no_queue_waits_for_memory) {
-    vram_addr addr, next;
-    vram_point filled;
-    struct rig rig = rig_with_pool("memory=64M,lag=1000,seed=5", 0);
-    assert_ok(vram_alloc(rig.pool, 40 * MIB, rig.queue, &addr));
-    assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, 40 * MIB));
-    assert_ok(vram_queue_mark(rig.queue, &filled));
-    assert_ok(vram_free(addr, rig.queue));
-    assert_int_equal(vram_point_poll(filled), VRAM_ERR_NOT_READY);
-    assert_ok(vram_alloc(rig.pool, 40 * MIB, NULL, &next));
-    assert_ok(vram_point_poll(filled));
-    rig_end(&rig, true);
-}
-
-/* Free memory and memory that the driver still has are enough together, once the work is over: for
-   a block of the same queue or another, of the other space, on mapped memory or segments, which are
-   given back whole. */
-TEST(all_memory_is_found) {
-    static const char *const sims[] = {"memory=64M,lag=1000,seed=5",
-                                       "memory=64M,lag=1000,seed=5,alias=off",
-                                       "memory=64M,lag=1000,seed=5,vmm=off"};
-    for (int i = 0; i < 12; i++) {
-        struct rig rig = rig_with_pool(sims[i % 3], 0);
-        vram_queue *queue = i / 3 % 2 ? rig.queue : rig.other;
-        vram_addr addr, next;
-        assert_ok(vram_alloc(rig.pool, 30 * MIB, rig.queue, &addr));
-        assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, 30 * MIB));
-        assert_ok(vram_free(addr, rig.queue));
-        if (i < 6) {
-            assert_ok(vram_alloc(rig.pool, 50 * MIB, queue, &next));
-        } else { /* as many small ones */
-            for (int k = 0; k < 50 * 32; k++) {
-                assert_ok(vram_alloc(rig.pool, 32 * KIB, queue, &next));
-            }
-        }
-        assert_int_equal(sim_state(&rig).violations, 0);
-        rig_end(&rig, true);
-    }
-}
-
-/* The device cannot be told to wait: the failure is the caller's to see, the memory stays the other
-   queue's, and the next attempt gets it. */
-TEST(a_refused_wait_changes_nothing) {
-    static const int32_t codes[] = {9999, VRAM_SIM_OUT_OF_MEMORY};
-    for (int i = 0; i < 2; i++) {
-        vram_addr addr, next = 0;
-        struct rig rig = rig_with_pool("memory=64M,lag=1000,seed=5", 0);
-        assert_ok(vram_alloc(rig.pool, 40 * MIB, rig.queue, &addr));
-        assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, 40 * MIB));
-        assert_ok(vram_free(addr, rig.queue));
-        fault(&rig, VRAM_SIM_AFTER, false, codes[i]);
-        vram_status status = vram_alloc(rig.pool, 40 * MIB, rig.other, &next);
-        assert_int_equal(sim_state(&rig).faults, 1);
-        if (status != VRAM_OK) {
-            assert_int_equal(vram_error_get()->status, status);
-            assert_int_equal(stats_of(rig.pool).live_blocks, 0);
-            assert_ok(vram_alloc(rig.pool, 40 * MIB, rig.other, &next));
-        }
-        assert_ok(vram_queue_fill(rig.other, next, 2, 1, 40 * MIB));
-        assert_int_equal(stats_of(rig.pool).live_blocks, 1);
         rig_end(&rig, true);
     }
 }

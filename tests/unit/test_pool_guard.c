@@ -126,66 +126,7 @@ TEST(late_fills_hit_no_other_owner) {
     }
 }
 
-/* The queue that filled a block has ended when another one frees it; or it cannot be marked, and
-   the block is returned without a look. */
-TEST(fills_of_queues_that_cannot_be_joined) {
-    vram_sim_fault refused = {
-        .size = sizeof refused, .call = VRAM_SIM_SIGNAL, .nth = 1, .for_ever = true, .code = 9999};
-    struct rig rig = rig_make("memory=8M,granule=64K,lag=40", VRAM_POOL_RED_ZONES, 0);
-    vram_queue *third;
-    vram_addr addr;
-    assert_ok(vram_queue_create(rig.device, NULL, &third));
-    assert_ok(vram_alloc(rig.pool, 100 * KIB, third, &addr));
-    assert_ok(vram_queue_destroy(third));
-    assert_ok(vram_free(addr, rig.other));
-    assert_int_equal(stats_of(rig.pool).unchecked_blocks, 0);
-    assert_ok(vram_queue_create(rig.device, NULL, &third));
-    assert_ok(vram_alloc(rig.pool, 100 * KIB, rig.queue, &addr));
-    assert_ok(vram_use(addr, third));
-    assert_ok(vram_sim_fault_set(rig.context, &refused));
-    assert_ok(vram_free(addr, rig.other));
-    disarm(&rig);
-    assert_int_equal(stats_of(rig.pool).unchecked_blocks, 1);
-    refused.call = VRAM_SIM_AFTER; /* the wait that takes its place fails, too */
-    refused.code = VRAM_SIM_DEVICE_LOST;
-    assert_ok(vram_alloc(rig.pool, 100 * KIB, rig.queue, &addr));
-    assert_ok(vram_sim_fault_set(rig.context, &refused));
-    assert_ok(vram_free(addr, rig.other));
-    assert_int_equal(stats_of(rig.pool).unchecked_blocks, 2);
-    rig_end(&rig, false);
-}
-
 /* ---------------------------------------------------------------------- red zones */
-
-TEST(red_zones_change_nothing_else) {
-    struct rig rig = rig_make("memory=32M,granule=64K,lag=3", VRAM_POOL_RED_ZONES, 0);
-    for (uint64_t align = 256; align <= 64 * KIB; align *= 2) {
-        vram_alloc_options wish = {.size = sizeof wish, .alignment = align, .tag = "aligned"};
-        vram_block_info info = {.size = sizeof info};
-        for (uint64_t size = 0; size < 5000; size = size * 3 + 1) {
-            vram_addr addr;
-            assert_ok(vram_alloc_with(rig.pool, size, rig.queue, &wish, &addr));
-            assert_int_equal(addr % align, 0);
-            assert_ok(vram_queue_fill(rig.queue, addr, 0xEE, 1, size));
-            assert_ok(vram_block_info_get(addr, &info));
-            assert_true(info.addr == addr && info.requested_bytes == size);
-            assert_int_equal(vram_block_info_get(addr - 512, &info), VRAM_ERR_INVALID);
-            assert_int_equal(vram_free(addr + 512, rig.queue), VRAM_ERR_INVALID);
-            assert_int_equal(vram_free(addr - 512, rig.queue), VRAM_ERR_INVALID);
-            assert_ok(vram_use(addr, rig.other));
-            assert_ok(vram_pin(addr));
-            assert_ok(vram_unpin(addr));
-            assert_ok(vram_free(addr, rig.queue));
-            assert_int_equal(vram_free(addr, rig.queue), VRAM_ERR_INVALID);
-        }
-    }
-    assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
-    assert_int_equal(stats_of(rig.pool).live_blocks, 0);
-    vram_addr addr = 1;
-    assert_int_equal(vram_alloc(rig.pool, UINT64_MAX - 600, rig.queue, &addr), VRAM_ERR_OVERFLOW);
-    assert_int_equal(addr, 1);
-    rig_end(&rig, true);
-}
 
 /* Each byte near a block, one at a time. */
 TEST(every_stray_byte_is_found) {
@@ -263,25 +204,6 @@ TEST(no_look_is_lost_in_silence) {
 
 /* ------------------------------------------------------------------------- poison */
 
-TEST(poison_is_where_it_should_be) {
-    vram_addr addr;
-    struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_POISON, 256 * KIB);
-    for (int i = 0; i < 30; i++) {
-        assert_ok(vram_alloc(rig.pool, 60 * KIB, rig.queue, &addr));
-        expect_bytes(rig.queue, addr, 60 * KIB, 0xCD);
-        assert_ok(vram_queue_fill(rig.queue, addr, 0x22, 1, 60 * KIB));
-        assert_ok(vram_free(addr, rig.queue));
-        expect_bytes(rig.queue, addr, 60 * KIB, 0xDD);
-        assert_true(stats_of(rig.pool).quarantine_bytes <= 256 * KIB);
-        assert_true(stats_of(rig.pool).quarantine_bytes > 0);
-    }
-    assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
-    assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
-    assert_int_equal(stats_of(rig.pool).quarantine_bytes, 0);
-    assert_int_equal(stats_of(rig.pool).reserved_bytes, 0);
-    rig_end(&rig, true);
-}
-
 static void count_messages(void *user, vram_log_level level, const char *text) {
     int *count = user;
     *count += level == VRAM_LOG_ERROR && strstr(text, "after it was freed") != NULL;
@@ -310,25 +232,6 @@ TEST(late_writes_are_found) {
     }
 }
 
-/* Also when the pool ends with them in quarantine. */
-TEST(late_writes_are_found_at_the_end) {
-    vram_addr addr;
-    int messages = 0;
-    vram_log_set(count_messages, &messages, VRAM_LOG_ERROR);
-    for (int close = 0; close < 2; close++) {
-        struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_POISON, 600 * KIB);
-        assert_ok(vram_alloc(rig.pool, 500 * KIB, rig.queue, &addr));
-        assert_ok(vram_free(addr, rig.queue));
-        assert_ok(vram_queue_fill(rig.other, addr + 7, 0x33, 1, 2));
-        assert_ok(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT));
-        if (!close) {
-            assert_ok(vram_pool_destroy(rig.pool));
-            assert_int_equal(messages, 1);
-        }
-        rig_end(&rig, true);
-    }
-}
-
 /* Memory in quarantine is no reason to refuse a request. */
 TEST(quarantine_gives_way) {
     vram_addr addr;
@@ -338,36 +241,6 @@ TEST(quarantine_gives_way) {
         assert_ok(vram_free(addr, rig.queue));
     }
     rig_end(&rig, true);
-}
-
-/* A block that another queue was said to use is poisoned behind that use, and pinned ones are left
-   alone. */
-TEST(other_users_are_waited_for) {
-    for (uint32_t seed = 1; seed < 12; seed++) {
-        char sim[64];
-        snprintf(sim, sizeof sim, "memory=8M,granule=64K,lag=80,seed=%u", seed);
-        struct rig rig = rig_make(sim, VRAM_POOL_POISON | VRAM_POOL_RED_ZONES, 300 * KIB);
-        for (int i = 0; i < 12; i++) {
-            vram_addr addr;
-            assert_ok(vram_alloc(rig.pool, 60 * KIB, rig.queue, &addr));
-            vram_point made;
-            assert_ok(vram_queue_mark(rig.queue, &made));
-            assert_ok(vram_queue_after(rig.other, made));
-            assert_ok(vram_queue_fill(rig.other, addr, 0x44, 1, 60 * KIB));
-            assert_ok(vram_use(addr, rig.other));
-            if (i % 4 == 0) {
-                assert_ok(vram_pin(addr));
-            }
-            assert_ok(vram_free(addr, rig.queue));
-            if (i % 4 == 0) {
-                assert_ok(vram_unpin(addr));
-            }
-        }
-        assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
-        assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
-        assert_int_equal(stats_of(rig.pool).unchecked_blocks, 3); /* the pinned ones */
-        rig_end(&rig, true);
-    }
 }
 
 /* ------------------------------------------------------ frees that cannot fail */
@@ -473,58 +346,6 @@ TEST(what_stays_as_it_was_is_zeroed_later) {
             assert_ok(vram_pool_wake(rig.pool, NULL));
         }
         expect_no_secret(&rig);
-        rig_end(&rig, true);
-    }
-}
-
-/* What is freed without a queue is there for the next request, whatever was written to it. */
-TEST(frees_without_a_queue_are_reused) {
-    static const uint32_t modes[] = {VRAM_POOL_ZERO_FREE, VRAM_POOL_RED_ZONES,
-                                     VRAM_POOL_ZERO_FREE | VRAM_POOL_RED_ZONES};
-    vram_addr addr;
-    for (size_t m = 0; m < 2 * sizeof modes / sizeof modes[0]; m++) {
-        uint32_t fixed = m % 2 ? VRAM_POOL_DETERMINISTIC : 0;
-        struct rig rig = rig_make("memory=1G,lag=20", modes[m / 2] | fixed, 0);
-        for (int i = 0; i < 50; i++) {
-            assert_ok(vram_alloc(rig.pool, 4 * MIB, NULL, &addr));
-            assert_ok(vram_free(addr, NULL));
-        }
-        assert_true(stats_of(rig.pool).reserved_bytes <= 8 * MIB);
-        rig_end(&rig, true);
-    }
-}
-
-/* Blocks that leave quarantine unseen, since the driver would not read them, are no failure of a
-   trim or a free. */
-TEST(what_cannot_be_looked_at_is_no_failure) {
-    vram_addr addr, other;
-    for (int memory = 0; memory < 2; memory++) {
-        struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_POISON, 100 * KIB);
-        vram_sim_fault planned = {.size = sizeof planned,
-                                  .call = VRAM_SIM_DOWNLOAD,
-                                  .nth = 1,
-                                  .for_ever = true,
-                                  .code = 9999};
-        assert_ok(vram_alloc(rig.pool, 60 * KIB, rig.queue, &addr));
-        assert_ok(vram_alloc(rig.pool, 60 * KIB, rig.queue, &other));
-        assert_ok(vram_free(addr, rig.queue));
-        vram_error_clear();
-        if (memory) {
-            vr_mem_fail_at(4, false); /* after those of two marks and the poison: the copy's */
-        } else {
-            assert_ok(vram_sim_fault_set(rig.context, &planned));
-        }
-        assert_ok(vram_free(other, rig.queue));
-        assert_int_equal(stats_of(rig.pool).quarantine_bytes, 60 * KIB);
-        assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
-        assert_int_equal(vram_error_get()->status, VRAM_OK);
-        assert_true(fault_struck(&rig));
-        disarm(&rig);
-        assert_int_equal(stats_of(rig.pool).quarantine_bytes, 0);
-        assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
-        assert_int_equal(stats_of(rig.pool).unchecked_blocks, memory ? 1 : 2);
-        assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
-        assert_int_equal(stats_of(rig.pool).reserved_bytes, 0);
         rig_end(&rig, true);
     }
 }

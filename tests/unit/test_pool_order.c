@@ -152,21 +152,6 @@ TEST(ended_queues_leave_their_memory, "sim:memory=256M,lag=10") {
     assert_true(stats.reserved_bytes <= 32 * MIB);
 }
 
-/* Giving memory back waits for the work, since it may not depend on how far that has come. */
-TEST(trims_wait_for_the_work, "sim:memory=256M,lag=1000") {
-    vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_DETERMINISTIC};
-    vram_pool_stats stats = {.size = sizeof stats};
-    vram_pool *pool;
-    vram_addr addr;
-    assert_ok(vram_pool_create(rig->device, &options, &pool));
-    assert_ok(vram_alloc(pool, 20 * MIB, rig->queue, &addr));
-    assert_ok(vram_queue_fill(rig->queue, addr, 1, 1, MIB));
-    assert_ok(vram_free(addr, rig->queue));
-    assert_ok(vram_pool_trim(pool, NULL, NULL));
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    assert_int_equal(stats.reserved_bytes, 0);
-}
-
 /* ------------------------------------------------------- memory under work */
 
 static vram_pool *ordered_pool(struct rig *rig) {

@@ -138,22 +138,6 @@ TEST(further_ranges_follow) {
 
 /* ------------------------------------------------------------ no false refusal */
 
-/* Blocks up to half of the device, 4.6 of 6 GiB live, freed in any order. */
-TEST(large_blocks_in_any_order) {
-    struct program program = {.rig = rig_make("sim", "memory=6G"), .random = 1};
-    whole_device(program.rig.device);
-    assert_ok(vram_pool_create(program.rig.device, NULL, &program.pool));
-    for (int i = 0; i < 1500; i++) {
-        double part = random_part(&program);
-        uint64_t bytes = (uint64_t)(part * part * part * 3 * (double)GIB) + 512;
-        while (program.live + bytes > 46 * GIB / 10 || program.count == BLOCKS) {
-            free_random_block(&program);
-        }
-        take(&program, bytes);
-    }
-    rig_end_clean(&program.rig);
-}
-
 /* What the default limits let pools have. */
 static uint64_t allowed_bytes(vram_pool *pool, uint64_t memory) {
     vram_limits limits = {.size = sizeof limits};
@@ -183,8 +167,4 @@ static void random_programs_fit(const char *sim, uint64_t memory, int operations
 
 TEST(random_programs) {
     random_programs_fit("memory=8G", 8 * GIB, 120);
-}
-
-TEST(random_programs_on_a_late_device) {
-    random_programs_fit("memory=24G,profile=h200,lag=300", 24 * GIB, 60);
 }

@@ -4,9 +4,7 @@
  * the driver fails.
  */
 #include "core/space/span.h"
-#include "unit/fault_step.h"
 #include "unit/sleep_world.h"
-#include "unit/test_time.h"
 
 enum { PLOTS = 24, KEPT = 3 /* every third stays */, HELD = 2 /* by a thread */ };
 
@@ -128,40 +126,6 @@ TEST(work_is_waited_for) {
     rig_end(&rig, true);
 }
 
-/* Memory that the host may read, mapped by the operating system. */
-TEST(real_memory_keeps_its_contents) {
-    vram_rebuild_result result;
-    struct rig rig = {.pool = NULL};
-    vram_context_options host = {.size = sizeof host, .backends = "host"};
-    assert_ok(vram_context_create(&host, &rig.context));
-    assert_ok(vram_device_open(rig.context, 0, &rig.device));
-    assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
-    assert_ok(vram_pool_create(rig.device, NULL, &rig.pool));
-    vram_device_info info = {.size = sizeof info};
-    assert_ok(vram_device_info_get(rig.context, 0, &info));
-    uint64_t bytes = info.vmm_granule.value * 3 / 2;
-    for (int i = 0; i < PLOTS; i++) {
-        assert_ok(vram_alloc(rig.pool, bytes, rig.queue, &plots[i]));
-        assert_ok(vram_queue_fill(rig.queue, plots[i], (uint32_t)(i + 1), 1, bytes));
-    }
-    for (int i = 0; i < PLOTS; i++) {
-        if (!is_kept(i)) {
-            assert_ok(vram_free(plots[i], rig.queue));
-        }
-    }
-    uint64_t stuck = stuck_bytes(rig.pool);
-    assert_ok(rebuild(rig.pool, 0, &result));
-    assert_true(stuck > 0 && result.won_bytes == stuck);
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    for (int i = 0; i < PLOTS; i += KEPT) {
-        const uint8_t *memory = (const uint8_t *)(uintptr_t)plots[i];
-        assert_int_equal(memory[0], i + 1);
-        assert_memory_equal(memory, memory + 1, bytes - 1);
-    }
-    spaces_are_sound(&rig);
-    vram_context_destroy(rig.context);
-}
-
 /* ------------------------------------------------------------- what stays as it is */
 
 TEST(pinned_blocks_stay) {
@@ -200,35 +164,6 @@ TEST(sealed_blocks_stay) {
     assert_ok(rebuild(rig.pool, 0, &result));
     assert_true(result.handles > 0);
     kept_hold(&rig);
-    rig_end(&rig, true);
-}
-
-TEST(refusals_are_told) {
-    vram_rebuild_result result = {.size = sizeof result}, small = {.size = 4};
-    vram_rebuild_options wrong = {.size = 3};
-    struct rig rig = rig_make(SIM, 0);
-    thin_out(&rig);
-    assert_int_equal(vram_pool_rebuild(NULL, NULL, &result), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_rebuild(rig.pool, &wrong, &result), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_rebuild(rig.pool, NULL, &small), VRAM_ERR_INVALID);
-    uint64_t stuck = stuck_bytes(rig.pool);
-    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
-    assert_int_equal(rebuild(rig.pool, 0, &result), VRAM_ERR_BUSY);
-    assert_ok(vram_pool_wake(rig.pool, NULL));
-    vram_queue *captured;
-    assert_ok(vram_capture_begin(rig.queue, &captured));
-    assert_int_equal(rebuild(rig.pool, 0, &result), VRAM_ERR_CAPTURE);
-    assert_int_equal(result.handles, 0);
-    assert_ok(vram_capture_end(captured));
-    assert_true(stuck > 0 && stuck_bytes(rig.pool) == stuck);
-    assert_int_equal(stats_of(rig.pool).asleep_bytes, 0);
-    kept_hold(&rig);
-    rig_end(&rig, true);
-    rig = rig_make(SIM, VRAM_POOL_SEGMENTS);
-    assert_int_equal(rebuild(rig.pool, 0, &result), VRAM_ERR_UNSUPPORTED);
-    rig_end(&rig, true);
-    rig = rig_make(SIM, VRAM_POOL_DETERMINISTIC);
-    assert_int_equal(rebuild(rig.pool, 0, &result), VRAM_ERR_UNSUPPORTED);
     rig_end(&rig, true);
 }
 
@@ -310,55 +245,5 @@ TEST(the_ladder_rebuilds_if_it_may) {
 }
 
 /* -------------------------------------------------------------------------- faults */
-
-/* A clock on which, from one look on, every wait is over. */
-struct hurry {
-    uint64_t now_ns, looks, patient; /* looks before that */
-};
-
-static uint64_t hurry_now(void *user) {
-    struct hurry *hurry = user;
-    return hurry->now_ns += hurry->looks++ < hurry->patient ? 1 : UINT64_C(60000000000);
-}
-
-static void no_sleep(void *user, uint64_t ns) {
-    (void)user, (void)ns;
-}
-
-/* A wait that ends early changes nothing. What a copy may still write to is kept, also when the
-   pool ends. Returns the status; *kept: the copy had not ended. */
-static vram_status rebuild_in_a_hurry(uint64_t patient, bool *kept) {
-    struct hurry hurry = {.patient = patient};
-    struct vr_clock_source clock = {.now = hurry_now, .sleep = no_sleep, .user = &hurry};
-    vram_rebuild_result result;
-    struct rig rig = rig_make("memory=16M,granule=64K,lag=300,seed=3", 0);
-    thin_out(&rig);
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    uint64_t stuck = stuck_bytes(rig.pool), held = stats_of(rig.pool).reserved_bytes;
-    vr_clock_set(&clock);
-    vram_status status = rebuild(rig.pool, 0, &result);
-    vr_clock_set(NULL);
-    vram_pool_stats stats = stats_of(rig.pool);
-    assert_int_equal(stuck_bytes(rig.pool), stuck - result.won_bytes);
-    assert_true(stats.reserved_bytes < held - result.won_bytes + 1 * MIB);
-    assert_int_equal(stats.reserved_bytes, sim_state(&rig).live_bytes);
-    assert_int_equal(stats.asleep_bytes, 0);
-    assert_int_equal(stats.live_blocks, PLOTS / KEPT);
-    *kept = stats.reserved_bytes > held - result.won_bytes;
-    spaces_are_sound(&rig);
-    kept_hold(&rig);
-    rig_end(&rig, true);
-    return status;
-}
-
-TEST(any_wait_may_end_early) {
-    uint64_t patient = 0, ended = 0;
-    bool kept;
-    while (rebuild_in_a_hurry(patient, &kept) != VRAM_OK) {
-        ended += kept;
-        patient += 1 + patient / 8;
-    }
-    assert_true(patient > 0 && ended > 0);
-}
 
 EACH_TEST(NULL, nothing_left)

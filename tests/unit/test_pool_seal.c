@@ -4,7 +4,6 @@
  * its addresses stay taken. Then every step of sealing, of sealed sleep and of unsealing fails in
  * turn.
  */
-#include "unit/fault_step.h"
 #include "unit/sleep_world.h"
 
 #include "device/ops.h"
@@ -266,22 +265,6 @@ TEST(poison_finds_writes) {
     rig_end(&rig, true);
 }
 
-/* A check that the driver or the system refuses finds nothing, and changes nothing. */
-TEST(what_cannot_be_checked_is_no_damage) {
-    struct rig rig = rig_make("memory=4M,granule=64K", VRAM_POOL_POISON);
-    fill(&rig);
-    seal_and_break(&rig, 0);
-    refuse(&rig, VRAM_SIM_DOWNLOAD);
-    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_DROP, NULL));
-    assert_true(refuse(&rig, VRAM_SIM_ANY) > 0);
-    assert_ok(vram_pool_wake(rig.pool, NULL));
-    expect_all(&rig);
-    refuse(&rig, VRAM_SIM_DOWNLOAD);
-    assert_ok(vram_pool_unseal(rig.pool, NULL));
-    refuse(&rig, VRAM_SIM_ANY);
-    rig_end(&rig, true);
-}
-
 /* ---------------------------------------------------------- what stays in place */
 
 /* A sealed block that is freed, awake or asleep, keeps its memory until it is unsealed. */
@@ -331,27 +314,6 @@ TEST(holes_are_kept) {
     assert_ok(vram_alloc(rig.pool, 512, rig.queue, &other));
     assert_int_equal(other / sealed, block / sealed);
     assert_ok(vram_queue_fill(rig.queue, other, 1, 1, 512));
-    rig_end(&rig, true);
-}
-
-/* A driver that cannot map read-only: the library still refuses writes. */
-TEST(read_only_may_be_refused) {
-    struct rig rig = rig_make("memory=2M,granule=64K", 0);
-    fill(&rig);
-    uint64_t faults = refuse(&rig, VRAM_SIM_ACCESS);
-    assert_ok(vram_pool_seal(rig.pool, NULL));
-    assert_true(refuse(&rig, VRAM_SIM_ANY) > faults);
-    assert_int_equal(vram_queue_fill(rig.queue, rig.addrs[0], 0, 1, 1), VRAM_ERR_INVALID);
-    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
-    assert_ok(vram_pool_wake(rig.pool, NULL));
-    expect_all(&rig);
-    refuse(&rig, VRAM_SIM_ACCESS);
-    assert_int_equal(vram_pool_unseal(rig.pool, NULL), VRAM_ERR_BACKEND);
-    refuse(&rig, VRAM_SIM_ANY);
-    assert_true(stats_of(rig.pool).sealed_bytes > 0); /* it may still be read-only */
-    expect_all(&rig);
-    assert_ok(vram_pool_unseal(rig.pool, NULL));
-    assert_true(is_usable(&rig, 0));
     rig_end(&rig, true);
 }
 

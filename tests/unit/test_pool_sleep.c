@@ -4,36 +4,10 @@
  * compared through the simulated device; then every step of falling asleep and of waking fails in
  * turn.
  */
-#include "unit/fault_step.h"
 #include "unit/sleep_world.h"
 #include "unit/test_time.h"
 
 /* ------------------------------------------------------------------ whole pools */
-
-/* Caches of threads are no hiding place: what they keep goes with the rest, and comes back as
-   memory. */
-TEST(caches_sleep_too) {
-    vram_addr addrs[20], addr;
-    struct rig rig = rig_make("memory=2M,granule=64K", 0);
-    for (int i = 0; i < 20; i++) {
-        assert_ok(vram_alloc(rig.pool, 4 * KIB, rig.queue, &addrs[i]));
-    }
-    for (int i = 0; i < 19; i++) {
-        assert_ok(vram_free(addrs[i], rig.queue));
-    }
-    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_DROP, NULL));
-    assert_int_equal(stats_of(rig.pool).cached_bytes, 0);
-    assert_int_equal(vram_alloc(rig.pool, 4 * KIB, rig.queue, &addr), VRAM_ERR_BUSY);
-    assert_ok(vram_free(addrs[19], rig.queue));
-    assert_int_equal(vram_alloc(rig.pool, 4 * KIB, rig.queue, &addr), VRAM_ERR_BUSY);
-    assert_ok(vram_pool_wake(rig.pool, NULL));
-    for (int i = 0; i < 1000; i++) {
-        assert_ok(vram_alloc(rig.pool, 4 * KIB, rig.queue, &addr));
-        assert_ok(vram_free(addr, rig.queue));
-    }
-    assert_true(stats_of(rig.pool).cache_hits > 900); /* and threads have caches again */
-    rig_end(&rig, true);
-}
 
 /* Without page-locked memory contents go through ordinary memory, which is no error; but what the
    program wants page-locked is refused. */

@@ -41,39 +41,6 @@ TEST(the_peak_is_of_all_blocks_together, "sim:memory=1G") {
     assert_int_equal(third.peak_allocated_bytes, third.allocated_bytes + third.cached_bytes);
 }
 
-/* What the program and its threads have between them, live or at hand, at every moment. */
-TEST(the_peak_is_exact) {
-    enum { SLOTS = 40 };
-    for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags++) { /* each mode in both orders */
-        vram_pool_options options = {.size = sizeof options, .flags = flags};
-        vram_addr held[SLOTS] = {0};
-        uint64_t most = 0;
-        unsigned seed = 7;
-        vram_pool *pool;
-        struct rig rig = rig_make("sim", "memory=1G,lag=3");
-        assert_ok(vram_pool_create(rig.device, &options, &pool));
-        for (int i = 0; i < 3000; i++) {
-            seed = seed * 1664525 + 1013904223;
-            unsigned slot = (seed >> 8) % SLOTS;
-            uint64_t size = seed >> 30 ? (seed >> 14) % (40 * KIB) : (seed >> 10) % (4 * MIB);
-            assert_ok(vram_free(held[slot], rig.queue));
-            held[slot] = 0;
-            if (seed & 4096) {
-                assert_ok(vram_alloc(pool, size, rig.queue, &held[slot]));
-            }
-            vram_pool_stats stats = stats_of(pool);
-            uint64_t out = stats.allocated_bytes + stats.cached_bytes;
-            most = out > most ? out : most;
-            assert_true(stats.peak_allocated_bytes >= most);
-            assert_true(stats.peak_allocated_bytes <= stats.peak_reserved_bytes);
-            /* A call takes one block and up to sixteen more of its size. */
-            assert_true(stats.peak_allocated_bytes <= most + (size <= 32 * KIB ? MIB : 0));
-            most = stats.peak_allocated_bytes;
-        }
-        rig_end_clean(&rig);
-    }
-}
-
 /* ----------------------------------------------------------------------- threads */
 
 /* A thread that does its work, then waits with its caches full until it is told to end. */
@@ -161,19 +128,6 @@ TEST(other_threads_caches_are_counted, "sim:memory=1G") {
 /* ------------------------------------------------------------------------ warming */
 
 /* Warming is no request: it leaves memory behind, and no peak that the program never had. */
-
-TEST(warming_is_not_counted, "sim:memory=1G") {
-    vram_pool *pool;
-    assert_ok(vram_pool_create(rig->device, NULL, &pool));
-    assert_ok(vram_pool_warm(pool, 3 * MIB, 10, rig->queue));
-    assert_ok(vram_pool_warm(pool, 1000, 100, rig->queue));
-    assert_int_equal(vram_pool_warm(pool, 300 * MIB, 10, rig->queue), VRAM_ERR_DEVICE_MEMORY);
-    vram_pool_stats stats = stats_of(pool);
-    assert_true(stats.reserved_bytes >= 30 * MIB);
-    assert_int_equal(stats.allocs + stats.frees + stats.hits + stats.misses + stats.returns, 0);
-    assert_int_equal(stats.requested_bytes + stats.allocated_bytes + stats.live_blocks, 0);
-    assert_int_equal(stats.peak_requested_bytes, 0);
-}
 
 /* ------------------------------------------------------- the peak of several threads */
 

@@ -12,10 +12,8 @@
 #include "unit/child.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #ifdef __linux__
 #include <errno.h>
@@ -24,8 +22,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #endif
-
-#define SECOND UINT64_C(1000000000)
 
 static struct {
     vram_context *context;
@@ -101,81 +97,6 @@ TEST(no_cache_is_left_of_an_ended_queue) {
     assert_ok(vram_host_allocator_set(NULL));
 }
 
-/* --------------------------------------------------------------- priorities */
-
-static atomic_bool stop;
-
-static void *hit_all_the_time(void *argument) {
-    vram_addr addr;
-    while (!atomic_load(&stop)) {
-        assert_ok(vram_alloc(rig.pool, 1000, rig.queue, &addr));
-        assert_ok(vram_free(addr, rig.queue));
-    }
-    return argument;
-}
-
-static bool on_one_processor(pthread_t thread) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(0, &set);
-    return pthread_setaffinity_np(thread, sizeof set, &set) == 0;
-}
-
-/* Time of the processor that the calling thread has used. */
-static uint64_t worked_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
-}
-
-/* Looks into the other thread's caches, which it never leaves by itself while this one is running.
-   How long that takes depends on who else is there; how long this thread keeps the processor from
-   the other does not. */
-static void *look_urgently(void *argument) {
-    uint64_t *longest = argument;
-    for (int i = 0; i < 40; i++) {
-        uint64_t begin = worked_ns();
-        (void)stats_get();
-        uint64_t took = worked_ns() - begin;
-        *longest = took > *longest ? took : *longest;
-        vr_os_sleep(3000000);
-    }
-    return NULL;
-}
-
-/* A system that leaves nothing to ordinary threads for a second at a time would do this in
-   minutes. */
-TEST(urgent_threads_wait_for_others) {
-    pthread_t ordinary, urgent;
-    pthread_attr_t attributes;
-    struct sched_param priority = {.sched_priority = 1};
-    uint64_t longest = 0;
-    rig_make();
-    atomic_store(&stop, false);
-    assert_int_equal(pthread_create(&ordinary, NULL, hit_all_the_time, NULL), 0);
-    pthread_attr_init(&attributes);
-    pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
-    pthread_attr_setschedpolicy(&attributes, SCHED_FIFO);
-    pthread_attr_setschedparam(&attributes, &priority);
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(0, &set);
-    bool pinned = on_one_processor(ordinary) &&
-                  pthread_attr_setaffinity_np(&attributes, sizeof set, &set) == 0;
-    bool allowed = pinned && pthread_create(&urgent, &attributes, look_urgently, &longest) == 0;
-    if (allowed) {
-        pthread_join(urgent, NULL);
-    }
-    pthread_attr_destroy(&attributes);
-    atomic_store(&stop, true);
-    pthread_join(ordinary, NULL);
-    rig_end();
-    if (!allowed) {
-        skip(); /* priorities are for the privileged */
-    }
-    assert_true(longest < SECOND / 4);
-}
-
 /* ----------------------------------------------------------------- barriers */
 
 #ifdef __linux__
@@ -227,25 +148,6 @@ TEST(barriers_may_be_forbidden_later) {
 
 /* ------------------------------------------------------------------ visiting */
 
-static void visit_count(struct vr_thread_state *thread, void *user) {
-    (void)thread;
-    ++*(unsigned *)user;
-}
-
-TEST(readers_do_not_wait_for_a_busy_thread) {
-    unsigned visits = 0;
-    struct vr_thread_state *thread = vr_thread_get();
-    assert_non_null(thread);
-    assert_true(vr_thread_enter(thread));
-    assert_false(vr_thread_visit_idle(visit_count, &visits));
-    assert_int_equal(visits, 0);
-    vr_thread_leave(thread);
-    assert_true(vr_thread_visit_idle(visit_count, &visits));
-    assert_true(visits >= 1);
-    assert_true(vr_thread_enter(thread)); /* it was let in again */
-    vr_thread_leave(thread);
-}
-
 static void *look_all_the_time(void *argument) {
     (void)argument;
     while (atomic_load(&armed)) {
@@ -290,26 +192,4 @@ TEST(a_child_does_not_hit) {
     assert_ok(vram_free(addr, rig.queue));
     assert_int_equal(in_child(hit_in_child, NULL), 0);
     rig_end();
-}
-
-static void nothing(void) {}
-
-/* The system has no room for one more handler of forks. */
-static int without_handlers(void *argument) {
-    (void)argument;
-    vram_addr addr;
-    while (vr_os_at_fork(nothing, nothing, nothing) == VRAM_OK) {
-    }
-    rig_make();
-    if (vram_alloc(rig.pool, 1000, rig.queue, &addr) != VRAM_OK ||
-        vram_free(addr, rig.queue) != VRAM_OK) {
-        return 2;
-    }
-    int answer = in_child(hit_in_child, NULL);
-    rig_end();
-    return answer;
-}
-
-TEST(a_child_does_not_hit_without_handlers_either) {
-    assert_int_equal(in_child(without_handlers, NULL), 0);
 }

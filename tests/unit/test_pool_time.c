@@ -147,23 +147,6 @@ TEST(waiting_does_not_stop_at_the_oldest) {
     scene_end(&scene);
 }
 
-/* That a marker was recorded means nothing; that it has been reached does. */
-TEST(recorded_is_not_passed) {
-    struct scene scene;
-    vram_addr freed, next;
-    vram_point point;
-    scene_make(&scene, "64M", "2s");
-    assert_ok(vram_alloc(scene.pool, 300 * KIB, scene.other, &freed));
-    gate_pass(&scene.gate, scene.other);
-    assert_ok(vram_free(freed, scene.other));
-    assert_ok(vram_queue_mark(scene.other, &point));
-    for (int i = 0; i < 4; i++) {
-        assert_ok(vram_alloc(scene.pool, 300 * KIB, scene.rig.queue, &next));
-        assert_true(next + 300 * KIB <= freed || freed + 300 * KIB <= next);
-    }
-    scene_end(&scene);
-}
-
 /* A free is marked where it is made when much is freed: what the queue is given later is not waited
    for. */
 TEST(later_work_is_not_waited_for) {
@@ -243,35 +226,6 @@ TEST(uses_without_a_mark_wait) {
         assert_ok(vram_queue_wait(other, VRAM_TIMEOUT_DEFAULT));
         assert_ok(vram_alloc(pool, 10 * MIB, rig.queue, &next));
         assert_int_equal(next, used);
-        rig_end_clean(&rig);
-    }
-}
-
-/* ---------------------------------------------------------------- simulated queues */
-
-/* A driver that cannot answer has not said that the work is done. */
-TEST(errors_are_not_taken_for_the_end) {
-    static const vram_status answers[] = {VRAM_ERR_NOT_READY, VRAM_ERR_BACKEND};
-    for (int i = 0; i < 2; i++) {
-        struct rig rig = rig_make("sim", "memory=1G,lag=10000");
-        vram_queue *other;
-        vram_pool *pool;
-        vram_addr freed, next;
-        hook_set(rig.device);
-        assert_ok(vram_queue_create(rig.device, NULL, &other));
-        assert_ok(vram_pool_create(rig.device, NULL, &pool));
-        assert_ok(vram_alloc(pool, 10 * MIB, rig.queue, &freed));
-        assert_ok(vram_queue_fill(rig.queue, freed, 1, 1, MIB));
-        hook.poll_answer = answers[i];
-        vram_error_clear();
-        assert_ok(vram_free(freed, rig.queue));
-        for (int n = 0; n < 4; n++) {
-            assert_ok(vram_alloc(pool, 10 * MIB, other, &next));
-            assert_true(next + 10 * MIB <= freed || freed + 10 * MIB <= next);
-        }
-        assert_ok(vram_pool_trim(pool, NULL, NULL));
-        expect_no_record();
-        hook.poll_answer = VRAM_OK;
         rig_end_clean(&rig);
     }
 }

@@ -5,30 +5,6 @@
  */
 #include "unit/sleep_world.h"
 
-/* Others took the memory: the pool sleeps on, and wakes when it is there again. */
-TEST(waking_needs_memory) {
-    vram_addr taken;
-    struct rig rig = rig_make("memory=2M,granule=64K", 0);
-    fill(&rig);
-    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_PINNED, NULL));
-    assert_ok(vram_device_alloc(rig.device, 1800 * KIB, VRAM_MEMORY_DEVICE, &taken));
-    uint64_t live = sim_state(&rig).live_bytes;
-    for (int i = 0; i < 3; i++) {
-        vram_status status = vram_pool_wake(rig.pool, NULL);
-        assert_true(vram_status_is_exhausted(status));
-        assert_int_equal(vram_error_get()->status, status);
-        assert_int_equal(sim_state(&rig).live_bytes, live); /* nothing is held halfway */
-        spaces_are_sound(&rig);
-        assert_false(is_usable(&rig, 0));
-    }
-    assert_ok(vram_device_free(rig.device, taken));
-    assert_ok(vram_pool_wake(rig.pool, NULL));
-    for (int i = 0; i < BLOCKS; i++) {
-        expect_contents(&rig, i);
-    }
-    rig_end(&rig, true);
-}
-
 /* Frees some blocks of a pool that sleeps, and wakes it where `left` bytes and less than a granule
    are free: what lies
    under no live block needs no memory, on the device or the host, and becomes addresses. */
@@ -93,34 +69,6 @@ TEST(a_freed_tag_wakes_to_nothing) {
     assert_int_equal(found, 7);
     assert_ok(vram_alloc(rig.pool, 512 * KIB, rig.queue, &addrs[0])); /* all is awake */
     rig_end(&rig, true);
-}
-
-/* What wakes beside memory that was taken meanwhile is more than was ever held: of the pool, the
-   device and all. */
-TEST(waking_counts_for_the_peaks) {
-    for (int tagged = 0; tagged < 2; tagged++) {
-        struct rig rig = rig_make("memory=8M,granule=64K", 0);
-        vram_memory_info memory = {.size = sizeof memory};
-        vram_pool_stats device = {.size = sizeof device}, all = {.size = sizeof all};
-        vram_addr addr;
-        fill(&rig);
-        assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, tagged ? "model" : NULL));
-        if (tagged) {
-            assert_ok(vram_alloc(rig.pool, 2048 * KIB, rig.queue, &addr));
-        } else {
-            assert_ok(vram_device_alloc(rig.device, 2048 * KIB, VRAM_MEMORY_DEVICE, &addr));
-        }
-        assert_ok(vram_pool_wake(rig.pool, NULL));
-        vram_pool_stats pool = stats_of(rig.pool);
-        assert_true(pool.peak_reserved_bytes >= pool.reserved_bytes);
-        assert_ok(vram_memory_info_get(rig.device, &memory));
-        assert_true(memory.held_peak_bytes >= memory.held_bytes);
-        assert_ok(vram_device_stats_get(rig.device, &device));
-        assert_true(device.peak_reserved_bytes >= device.reserved_bytes);
-        assert_ok(vram_context_stats_get(rig.context, &all));
-        assert_true(all.peak_reserved_bytes >= all.reserved_bytes);
-        rig_end(&rig, true);
-    }
 }
 
 static vram_pool *second_pool(const struct rig *rig) {

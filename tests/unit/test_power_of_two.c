@@ -67,53 +67,6 @@ TEST(a_bucket_serves_its_sizes, "sim:memory=1G") {
     assert_int_equal(stats_of(pool).cache_hits, hits + rounds); /* all from the thread's cache */
 }
 
-/* A block stays in its bucket while its size does. */
-TEST(resizes_move_between_buckets, "sim:memory=1G") {
-    vram_pool *pool = bucket_pool(rig, 0);
-    vram_alloc_options room = {.size = sizeof room, .reserve_bytes = 64 * MIB};
-    vram_addr addr;
-    assert_ok(vram_alloc_with(pool, 5 * MIB, rig->queue, &room, &addr));
-    assert_int_equal(block_info_of(addr).held_bytes, 8 * MIB);
-    assert_ok(vram_resize(addr, 7 * MIB, rig->queue));
-    assert_int_equal(block_info_of(addr).held_bytes, 8 * MIB);
-    assert_int_equal(block_info_of(addr).requested_bytes, 7 * MIB);
-    assert_ok(vram_resize(addr, 9 * MIB, rig->queue));
-    assert_int_equal(block_info_of(addr).held_bytes, 16 * MIB);
-    assert_ok(vram_resize(addr, 3 * MIB, rig->queue));
-    assert_int_equal(block_info_of(addr).held_bytes, 4 * MIB);
-    assert_int_equal(vram_resize(addr, (UINT64_C(1) << 63) + 1, rig->queue), VRAM_ERR_OVERFLOW);
-    assert_ok(vram_free(addr, rig->queue));
-}
-
-TEST(warm_blocks_are_buckets, "sim:memory=1G") {
-    vram_pool *pool = bucket_pool(rig, 0);
-    vram_addr addrs[4];
-    assert_ok(vram_pool_warm(pool, 600 * 1024, 4, rig->queue));
-    uint64_t calls = stats_of(pool).driver_creates + stats_of(pool).driver_maps;
-    for (int i = 0; i < 4; i++) {
-        assert_ok(vram_alloc(pool, 1000 * 1024, rig->queue, &addrs[i])); /* the same bucket */
-    }
-    assert_int_equal(stats_of(pool).driver_creates + stats_of(pool).driver_maps, calls);
-    for (int i = 0; i < 4; i++) {
-        assert_ok(vram_free(addrs[i], rig->queue));
-    }
-}
-
-/* Red zones lie in the bucket; a size past half of all numbers has none. */
-TEST(the_rest_of_the_bucket, "sim:memory=1G,real=on") {
-    vram_pool *guarded = bucket_pool(rig, VRAM_POOL_RED_ZONES), *pool = bucket_pool(rig, 0);
-    vram_addr addr;
-    assert_ok(vram_alloc(guarded, 60000, rig->queue, &addr));
-    assert_int_equal(stats_of(guarded).allocated_bytes, 65536);
-    assert_ok(vram_free(addr, rig->queue));
-    const uint64_t huge[] = {(UINT64_C(1) << 63) + 1, UINT64_MAX - 511, UINT64_MAX};
-    for (size_t i = 0; i < sizeof huge / sizeof huge[0]; i++) {
-        assert_int_equal(vram_alloc(pool, huge[i], rig->queue, &addr), VRAM_ERR_OVERFLOW);
-        assert_int_equal(vram_pool_warm(pool, huge[i], 1, rig->queue), VRAM_ERR_OVERFLOW);
-    }
-    assert_true(vram_status_is_exhausted(vram_alloc(pool, UINT64_C(1) << 62, rig->queue, &addr)));
-}
-
 /* An operator turns it on; pools that exist stay as they are. */
 TEST(the_option_is_the_flag, "sim:memory=1G") {
     vram_pool *before, *after;

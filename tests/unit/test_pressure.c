@@ -35,24 +35,6 @@ TEST(acceptance_06_boundaries_of_numbers) {
     assert_string_equal(vram_pressure_level_name((vram_pressure_level)99), "unknown");
 }
 
-TEST(acceptance_06_boundaries_of_devices) {
-    struct rig rig = rig_told();
-    vram_pool *pool = pool_of(&rig, NULL);
-    for (unsigned i = 0; i < BOUNDARIES; i++) {
-        vram_pressure pressure = {.size = sizeof pressure};
-        told_pressure(boundaries[i].ten_thousandths);
-        assert_ok(vram_device_pressure_get(rig.device, &pressure));
-        assert_true(pressure.known && pressure.device_known);
-        assert_true(pressure.value == (double)boundaries[i].ten_thousandths / 10000);
-        assert_int_equal(pressure.level, boundaries[i].level);
-        assert_int_equal(pressure.total_bytes.value, 10000 * MIB);
-        pressure = pressure_of(pool);
-        assert_true(pressure.device == (double)boundaries[i].ten_thousandths / 10000);
-        assert_int_equal(pressure.level, boundaries[i].level);
-    }
-    rig_end_clean(&rig);
-}
-
 /* A pool's own limit counts where it is nearer than the device's. */
 TEST(acceptance_06_boundaries_of_limits) {
     static const struct {
@@ -207,19 +189,6 @@ TEST(levels_are_told_and_counted) {
         assert_int_equal(stats.falls[i], i >= VRAM_PRESSURE_LOW && i <= VRAM_PRESSURE_HIGH);
     }
     rig_end_clean(&rig);
-}
-
-/* Misses come by and look; hits do not. */
-TEST(an_allocation_notices, "sim:memory=100M") {
-    struct log log = {0};
-    vram_addr addr;
-    vram_pool *pool = pool_of(rig, NULL);
-    watch_pool(pool, write_down, &log, 0);
-    assert_ok(vram_alloc(pool, 60 * MIB, rig->queue, &addr));
-    assert_int_equal(log.calls, 0);
-    assert_ok(vram_alloc(pool, 16 * MIB, rig->queue, &addr));
-    assert_int_equal(log.calls, 1);
-    assert_true(log.last.up && log.last.value > 0.7);
 }
 
 /* ---------------------------------------------------- callbacks that do things */

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -240,21 +239,6 @@ TEST(closing_waits_for_readers_of_other_devices) {
     read_peer_beside(destroy_context);
 }
 
-/* The same from a mapped range, which goes earlier than plain memory. */
-TEST(closing_waits_for_readers_of_ranges, "sim:devices=2,memory=1G,lag=300") {
-    vram_addr to, from, base;
-    vram_physical *physical;
-    prepare_peers(rig, &to, &from);
-    assert_ok(vram_range_create(rig->other, 2 * MIB, &base));
-    assert_ok(vram_physical_create(rig->other, 2 * MIB, &physical));
-    assert_ok(vram_range_map(rig->other, base, &physical, 1));
-    for (int i = 0; i < 8; i++) {
-        assert_ok(vram_queue_copy(rig->queue, to, base, MIB));
-    }
-    vram_device_close(rig->other);
-    rig->other = NULL;
-}
-
 TEST(a_peer_is_not_closed_before_a_submission) {
     vram_addr to, from;
     struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=40");
@@ -269,34 +253,6 @@ TEST(a_peer_is_not_closed_before_a_submission) {
     assert_int_equal(vram_queue_copy(rig.queue, to, from, MIB), VRAM_ERR_INVALID);
     rig.other = NULL;
     rig_end_clean(&rig);
-}
-
-/* Pinned memory of one device may be the source of another's upload. */
-TEST(a_context_waits_for_all_queues_first) {
-    vram_addr to, pinned;
-    struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=300");
-    assert_ok(vram_device_alloc(rig.other, MIB, VRAM_MEMORY_DEVICE, &to));
-    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_PINNED, &pinned));
-    memset((void *)(uintptr_t)pinned, 1, MIB);
-    for (int i = 0; i < 8; i++) {
-        assert_ok(vram_queue_fill(rig.other_queue, to, 1, 1, MIB));
-    }
-    assert_ok(vram_queue_upload(rig.other_queue, to, (void *)(uintptr_t)pinned, MIB));
-    vram_context_destroy(rig.context);
-}
-
-/* A queue that waited for another device's point needs that device's word, not its memory. */
-TEST(a_wait_keeps_no_memory_of_a_closed_device, "sim:devices=2,memory=1G,lag=300") {
-    vram_addr addr;
-    vram_point point;
-    assert_ok(vram_device_alloc(rig->other, MIB, VRAM_MEMORY_DEVICE, &addr));
-    assert_ok(vram_queue_fill(rig->other_queue, addr, 1, 1, MIB));
-    assert_ok(vram_queue_mark(rig->other_queue, &point));
-    assert_ok(vram_queue_after(rig->queue, point));
-    vram_device_close(rig->other);
-    assert_int_equal(sim_state(rig).live_bytes, 0);
-    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
-    rig->other = NULL;
 }
 
 /* ------------------------------------------------------------ mapping, unmapping */
@@ -460,61 +416,9 @@ TEST(a_late_mapping_is_swept_after_the_work, "sim:memory=1G,lag=300") {
     rig->device = NULL;
 }
 
-/* A driver that will not take a handle back keeps it, and the caller may try again. */
-TEST(a_refused_release_leaves_the_handle, "sim:memory=1G") {
-    vram_physical *physical;
-    vram_memory_info info = {.size = sizeof info};
-    assert_ok(vram_physical_create(rig->device, 2 * MIB, &physical));
-    hook_set(rig->device);
-    hook.release_answer = VRAM_ERR_BACKEND;
-    assert_int_equal(vram_physical_destroy(physical), VRAM_ERR_BACKEND);
-    assert_int_equal(vram_physical_bytes(physical), 2 * MIB);
-    assert_ok(vram_memory_info_get(rig->device, &info));
-    assert_int_equal(info.held_bytes, 2 * MIB);
-    hook.release_answer = VRAM_OK;
-    assert_ok(vram_physical_destroy(physical));
-    assert_int_equal(vram_physical_destroy(physical), VRAM_ERR_STALE);
-}
-
 /* --------------------------------------------------------- freeing while allocating */
 
 enum { LAST = 4, TURNS = 20000 };
-
-struct guess {
-    vram_device *device;
-    _Atomic(vram_addr) last[LAST]; /* addresses that were given out */
-    atomic_bool stop;
-};
-
-static void *free_what_was(void *argument) {
-    struct guess *guess = argument;
-    for (unsigned i = 0; !atomic_load(&guess->stop); i++) {
-        vram_device_free(guess->device, atomic_load(&guess->last[i % LAST]));
-    }
-    return NULL;
-}
-
-/* A program that frees twice meets the next allocation at the same address, perhaps before that
-   call has returned. It loses its memory, but the library keeps its books. */
-TEST(a_double_free_beside_an_allocation, "sim:memory=1G") {
-    static struct guess guess;
-    pthread_t thread;
-    guess.device = rig->device;
-    atomic_store(&guess.stop, false);
-    assert_int_equal(pthread_create(&thread, NULL, free_what_was, &guess), 0);
-    for (unsigned i = 0; i < TURNS; i++) {
-        vram_addr addr;
-        assert_ok(vram_device_alloc(rig->device, 65536, VRAM_MEMORY_DEVICE, &addr));
-        atomic_store(&guess.last[i % LAST], addr);
-        vram_device_free(rig->device, addr);
-    }
-    atomic_store(&guess.stop, true);
-    pthread_join(thread, NULL);
-    vram_memory_info info = {.size = sizeof info};
-    assert_ok(vram_memory_info_get(rig->device, &info));
-    assert_int_equal(info.held_bytes, 0);
-    assert_int_equal(info.held_count, 0);
-}
 
 /* ------------------------------------------------------------------------ limits */
 

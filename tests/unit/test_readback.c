@@ -6,13 +6,10 @@
  */
 #include "unit/gate_world.h"
 #include "unit/mem_world.h"
-#include "unit/pool_flags.h"
 #include "vram/growth.h"
 #include "vram/readback.h"
 #include "vram/transfer.h"
-#include "xfer/readback_object.h"
 
-#include <pthread.h>
 #include <stdio.h>
 
 #define MS UINT64_C(1000000)
@@ -151,29 +148,6 @@ TEST(acceptance_20_a_second_start_before_the_first_is_taken) {
 
 /* -------------------------------------------------------------------- readers, slots */
 
-/* Sources of any size, one after the other; slots grow and stay as large as they are. */
-TEST(a_source_may_change_and_grow, "sim:memory=64M,lag=5") {
-    static const uint64_t sizes[] = {1, 100, 70000, 4096, 300000, 299999, 5};
-    vram_frame frame;
-    vram_readback_options options = {.size = sizeof options, .bytes = 1000};
-    vram_readback *readback;
-    assert_ok(vram_readback_create(rig->device, &options, &readback));
-    assert_int_equal(stats_of_readback(readback).pinned_bytes, 2000);
-    assert_int_equal(stats_of_readback(readback).device_bytes, 2000);
-    for (uint32_t i = 0; i < 7; i++) {
-        vram_addr source = memory_of(rig, sizes[i]);
-        assert_ok(vram_queue_fill(rig->queue, source, i, 1, sizes[i]));
-        assert_ok(vram_readback_start(readback, rig->queue, source, sizes[i], NULL));
-        assert_ok(vram_readback_wait(readback, 0, 30 * SECOND));
-        assert_ok(vram_readback_latest(readback, &frame));
-        expect_all(&frame, (uint8_t)i, sizes[i]);
-        assert_ok(vram_readback_release(readback, frame.number));
-        assert_ok(vram_device_free(rig->device, source));
-    }
-    assert_int_equal(stats_of_readback(readback).host_bytes, 2 * 300000 - 1);
-    vram_readback_destroy(readback);
-}
-
 /* Three buffers in one frame, on the device and in host memory, growing between starts. */
 TEST(spans_of_buffers_make_one_frame) {
     vram_buffer_options on_host = {.size = sizeof on_host, .kind = VRAM_BUFFER_PINNED};
@@ -217,26 +191,6 @@ TEST(spans_of_buffers_make_one_frame) {
 }
 
 /* ----------------------------------------------------------------- what runs short */
-
-/* Without page-locked memory frames come all the same, and say so. */
-TEST(pinned_memory_may_be_refused, "sim:memory=64M") {
-    vram_frame frame;
-    vram_readback *readback = readback_of(rig, 2, VRAM_READBACK_SNAPSHOT, VRAM_READBACK_NEWEST);
-    vram_addr source = memory_of(rig, BYTES);
-    fault(rig, VRAM_SIM_PINNED_ALLOC, 1, true, VRAM_SIM_OUT_OF_MEMORY);
-    assert_ok(vram_queue_fill(rig->queue, source, 9, 1, BYTES));
-    vram_error_clear();
-    assert_ok(vram_readback_start(readback, rig->queue, source, BYTES, NULL));
-    expect_no_record();
-    assert_ok(vram_readback_wait(readback, 1, 30 * SECOND));
-    assert_ok(vram_readback_latest(readback, &frame));
-    assert_false(frame.pinned);
-    expect_all(&frame, 9, BYTES);
-    assert_int_equal(stats_of_readback(readback).pinned_bytes, 0);
-    assert_int_equal(stats_of_readback(readback).host_bytes, BYTES);
-    vram_readback_destroy(readback);
-    assert_ok(vram_device_free(rig->device, source));
-}
 
 /* Without device memory for a copy the producer waits instead, and the frame is as whole as
    ever. */
@@ -362,124 +316,4 @@ TEST(a_lost_device_hangs_nobody, "sim:memory=64M,lag=100,seed=5") {
     assert_int_equal(vram_readback_latest(readback, &frame), VRAM_ERR_DEVICE_LOST);
     assert_took(vram_readback_destroy(readback), 0, 10 * SECOND);
     assert_ok(vram_device_free(rig->device, source));
-}
-
-/* A driver that cannot be asked is no reason to give a frame up, nor to keep quiet about it. */
-TEST(a_driver_that_cannot_tell_is_told_of) {
-    vram_frame frame;
-    struct rig rig = rig_make("sim", "memory=64M");
-    vram_readback *readback = readback_of(&rig, 2, VRAM_READBACK_SNAPSHOT, VRAM_READBACK_NEWEST);
-    vram_addr source = memory_of(&rig, BYTES);
-    hook_set(rig.device);
-    hook.poll_answer = VRAM_ERR_NOT_READY;
-    assert_ok(vram_queue_fill(rig.queue, source, 1, 1, BYTES));
-    assert_ok(vram_readback_start(readback, rig.queue, source, BYTES, NULL));
-    hook.poll_answer = VRAM_ERR_BACKEND;
-    vram_status status = VRAM_ERR_NOT_READY;
-    for (int i = 0; i < 20 && status == VRAM_ERR_NOT_READY; i++) {
-        status = vram_readback_latest(readback, &frame);
-    }
-    assert_int_equal(status, VRAM_ERR_BACKEND);
-    status = VRAM_ERR_NOT_READY;
-    for (int i = 0; i < 20 && status == VRAM_ERR_NOT_READY; i++) {
-        vram_error_clear();
-        status = vram_readback_poll(readback, 1);
-    }
-    assert_int_equal(status, VRAM_ERR_BACKEND);
-    assert_int_equal(vram_error_get()->status, VRAM_ERR_BACKEND);
-    assert_took(
-        assert_int_equal(vram_readback_next(readback, 30 * SECOND, &frame), VRAM_ERR_BACKEND), 0,
-        10 * SECOND);
-    hook.poll_answer = VRAM_OK;
-    assert_ok(vram_readback_next(readback, 30 * SECOND, &frame));
-    expect_all(&frame, 1, BYTES);
-    vram_readback_destroy(readback);
-    assert_ok(vram_device_free(rig.device, source));
-    rig_end_clean(&rig);
-}
-
-/* --------------------------------------------------------------------- faults, storm */
-
-struct storm {
-    struct rig rig;
-    vram_readback *readback;
-    atomic_bool stop;
-};
-
-/* Reads whatever is the newest; numbers never go back, no frame is mixed. */
-static void *read_frames(void *argument) {
-    struct storm *storm = argument;
-    uint64_t last = 0;
-    while (!atomic_load(&storm->stop)) {
-        vram_frame frame;
-        vram_status status = vram_readback_latest(storm->readback, &frame);
-        if (status == VRAM_OK) {
-            assert_true(frame.number >= last);
-            last = frame.number;
-            expect_all(&frame, (uint8_t)frame.number, BYTES);
-            assert_ok(vram_readback_release(storm->readback, frame.number));
-        } else {
-            assert_int_equal(status, VRAM_ERR_NOT_READY);
-        }
-    }
-    return NULL;
-}
-
-/* One producer, two readers that look at frames while they come; then the end, with a reader
-   inside. */
-TEST(readers_beside_a_producer) {
-    for (int mode = VRAM_READBACK_SNAPSHOT; mode <= VRAM_READBACK_HOLD; mode++) {
-        struct storm storm = {.rig = rig_make("host", NULL)};
-        pthread_t threads[2];
-        vram_addr source = memory_of(&storm.rig, BYTES);
-        storm.readback = readback_of(&storm.rig, 4, (vram_readback_mode)mode, VRAM_READBACK_NEWEST);
-        for (int i = 0; i < 2; i++) {
-            assert_int_equal(pthread_create(&threads[i], NULL, read_frames, &storm), 0);
-        }
-        uint64_t made = 0;
-        for (int i = 0; i < 400; i++) {
-            uint64_t number;
-            assert_ok(vram_queue_fill(storm.rig.queue, source, (uint32_t)(made + 1), 1, BYTES));
-            vram_status status =
-                vram_readback_start(storm.readback, storm.rig.queue, source, BYTES, &number);
-            if (status == VRAM_ERR_BUSY) {
-                assert_ok(vram_queue_wait(storm.rig.queue, 10 * SECOND));
-            } else {
-                assert_ok(status);
-                assert_int_equal(number, ++made);
-            }
-        }
-        assert_true(made > 3);
-        assert_ok(vram_readback_wait(storm.readback, 0, 10 * SECOND));
-        atomic_store(&storm.stop, true);
-        for (int i = 0; i < 2; i++) {
-            assert_int_equal(pthread_join(threads[i], NULL), 0);
-        }
-        vram_readback_destroy(storm.readback);
-        vram_context_destroy(storm.rig.context);
-    }
-}
-
-/* The transfer queue, which nobody but a test gets to see. */
-static vram_queue *transfer_of(vram_readback *handle) {
-    struct vr_readback *readback = vr_handle_pin(VR_KIND_READBACK, handle);
-    assert_non_null(readback);
-    vram_queue *queue = readback->transfer;
-    vr_leave(readback);
-    return queue;
-}
-
-/* All frames have arrived, but the transfer queue has other work and does not end. */
-TEST(an_end_with_a_busy_queue) {
-    struct gate gate;
-    assert_ok(vram_option_set("wait_timeout", "1s")); /* in which the queue must end once it can */
-    struct rig rig = rig_make("host", NULL);
-    vram_readback *readback = readback_of(&rig, 2, VRAM_READBACK_SNAPSHOT, VRAM_READBACK_NEWEST);
-    vram_addr source = memory_of(&rig, BYTES);
-    assert_ok(vram_readback_start(readback, rig.queue, source, BYTES, NULL));
-    assert_ok(vram_readback_wait(readback, 0, 30 * SECOND));
-    gate_shut(rig.device, transfer_of(readback), &gate);
-    assert_int_equal(vram_readback_destroy(readback), VRAM_ERR_TIMEOUT);
-    gate_open(&gate);
-    vram_context_destroy(rig.context);
 }

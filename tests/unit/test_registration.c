@@ -8,7 +8,6 @@
 #include "unit/mem_world.h"
 #include "vram/vram.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -120,99 +119,5 @@ TEST(trimmed_with_slots, "sim:memory=64M") {
     assert_int_equal(released, page_bytes);
     expect_no_record();
     assert_ok(vram_device_trim(rig->device, TRIM(.flags = VRAM_TRIM_PINNED), NULL));
-    free(pages);
-}
-
-/* ------------------------------------------------------------------------ bad moments */
-
-struct user {
-    vram_device *device;
-    char *pages;
-    unsigned seed;
-};
-
-/* Stand before the driver's own calls, until the other thread has begun to wait; unregister is then
-   refused. */
-static struct {
-    const struct vr_pinned_ops *ops;
-    struct vr_pinned_ops copy;
-    vr_atomic_bool inside;
-} slow;
-
-static vram_status register_slowly(struct vr_device *device, uint64_t addr, uint64_t bytes) {
-    vr_store(&slow.inside, true, VR_RELEASE);
-    vr_os_sleep(30000000);
-    return slow.ops->register_pages(device, addr, bytes);
-}
-
-static vram_status unregister_slowly(struct vr_device *device, uint64_t addr, uint64_t bytes) {
-    (void)addr, (void)bytes;
-    vr_store(&slow.inside, true, VR_RELEASE);
-    vr_os_sleep(30000000);
-    return vr_error_set(VRAM_ERR_BACKEND, device->info.backend, "unregister", 1, "refused");
-}
-
-static void *forget_pages(void *argument) {
-    struct user *user = argument;
-    assert_int_equal(vram_pinned_forget(user->device, user->pages, page_bytes), VRAM_ERR_BACKEND);
-    return NULL;
-}
-
-static void *begin_pages(void *argument) {
-    struct user *user = argument;
-    assert_ok(vram_pinned_begin(user->device, user->pages, page_bytes));
-    return NULL;
-}
-
-/* Begins a use of the pages while the other thread is inside the driver. */
-static void begin_beside(struct user *user, void *(*other)(void *)) {
-    pthread_t thread;
-    vr_store(&slow.inside, false, VR_RELAXED);
-    assert_int_equal(pthread_create(&thread, NULL, other, user), 0);
-    while (!vr_load(&slow.inside, VR_ACQUIRE)) {
-        vr_os_yield();
-    }
-    uint64_t begun = vr_os_now();
-    assert_ok(vram_pinned_begin(user->device, user->pages, page_bytes));
-    assert_true(vr_os_now() - begun < 30 * SECOND); /* wait_timeout is 60 s */
-    pthread_join(thread, NULL);
-}
-
-/* Who waits for another thread's pages goes on as soon as that thread has locked them, or has
-   failed to unlock them. */
-TEST(an_answer_wakes_who_waits) {
-    struct rig rig = rig_make("sim", "memory=64M");
-    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig.device);
-    struct user user = {rig.device, pages_make(), 0};
-    slow.ops = device->base.pinned;
-    slow.copy = *slow.ops;
-    slow.copy.register_pages = register_slowly;
-    slow.copy.unregister_pages = unregister_slowly;
-    device->base.pinned = &slow.copy;
-    begin_beside(&user, begin_pages);
-    assert_int_equal(info_of(&rig).hits, 1); /* locked once, and used twice */
-    assert_ok(vram_pinned_end(rig.device, user.pages, page_bytes));
-    assert_ok(vram_pinned_end(rig.device, user.pages, page_bytes));
-    begin_beside(&user, forget_pages); /* they are still locked */
-    assert_ok(vram_pinned_end(rig.device, user.pages, page_bytes));
-    device->base.pinned = slow.ops;
-    vr_leave(device);
-    rig_end_clean(&rig);
-    free(user.pages);
-}
-
-/* On pages of the system itself; what it lets nobody lock is a limit. */
-TEST(on_the_host) {
-    struct rig rig = rig_make("host", NULL);
-    char *pages = pages_make();
-    vram_status status = vram_pinned_begin(rig.device, pages, 2 * page_bytes);
-    if (status == VRAM_OK) {
-        memset(pages, 1, 2 * page_bytes);
-        assert_ok(vram_pinned_end(rig.device, pages, 2 * page_bytes));
-        assert_ok(vram_pinned_forget(rig.device, pages, 2 * page_bytes));
-    } else {
-        assert_int_equal(status, VRAM_ERR_LIMIT);
-    }
-    vram_context_destroy(rig.context);
     free(pages);
 }

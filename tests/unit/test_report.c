@@ -4,7 +4,6 @@
  * text is compared with what tests/golden/oom.txt has under that name; OOM_UPDATE=FILE adds them to
  * another such file instead.
  */
-#include "core/pool/pool_calls.h"
 #include "unit/json_check.h"
 #include "unit/ladder_world.h"
 #include "unit/report_text.h"
@@ -401,21 +400,6 @@ TEST(pinned_is_not_pending, "sim:" SIM) {
     (void)take(pool, 40 * MIB, NULL);
 }
 
-/* What was freed in its sleep is no memory at all. */
-TEST(asleep_is_not_pending, "sim:" SIM) {
-    vram_pool *pool = pool_on(rig->device, "model", 0);
-    vram_sleep_options options = {.size = sizeof options, .tag = "cache"};
-    vram_addr addr = take_for(pool, 40 * MIB, "cache");
-    assert_ok(vram_pool_sleep(pool, &options));
-    assert_ok(vram_free(addr, NULL));
-    (void)take(pool, 40 * MIB, NULL);
-    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
-    vram_oom_report report = report_of(pool);
-    assert_int_equal(report.cause, VRAM_OOM_FULL);
-    assert_int_equal(report.pending_bytes, 0);
-    assert_int_equal(report.pinned_bytes, 0);
-}
-
 /* The advice is to change what is in force. */
 TEST(quota_of_the_environment) {
     assert_ok(vram_option_set("quotas", "tenant=16M"));
@@ -429,19 +413,6 @@ TEST(quota_of_the_environment) {
     assert_int_equal(vram_alloc_with(pool, 20 * MIB, NULL, &options, &addr), VRAM_ERR_LIMIT);
     assert_non_null(strstr(report_of(pool).advice, "vram_tag_quota_set"));
     rig_end_clean(&rig);
-}
-
-/* Every option and call that advice names is there. */
-TEST(advice_names_what_there_is, "sim:" SIM) {
-    vram_pool *pool = pool_on(rig->device, "model", 0);
-    vram_limits limits = {.size = sizeof limits, .fraction = 1, .min_free_bytes = 40 * MIB};
-    vram_addr addr = 0;
-    assert_int_equal(vram_pool_limits_set(pool, &limits), VRAM_OK);
-    assert_int_equal(vram_alloc(pool, 30 * MIB, NULL, &addr), VRAM_ERR_LIMIT);
-    vram_oom_report report = report_of(pool);
-    assert_int_equal(report.cause, VRAM_OOM_LIMIT);
-    assert_string_equal(report.limit_name, "min_free_bytes of the pool");
-    assert_non_null(strstr(report.advice, "vram_pool_limits_set"));
 }
 
 static const vram_oom_holder *holder_of(const vram_oom_report *report, const char *tag) {
@@ -515,19 +486,6 @@ TEST(holders_of_foreign_memory, "sim:" SIM) {
     expect_holder(&report, "weights", 6 * MIB, 1);
 }
 
-/* More blocks than a report would ever look at one by one. */
-TEST(holders_count_every_block, "sim:memory=256M,granule=2M") {
-    enum { COUNT = 70000 };
-    vram_pool *pool = pool_on(rig->device, "model", 0);
-    for (int i = 0; i < COUNT; i++) {
-        (void)take_for(pool, 512, i % 2 ? "odd" : "even");
-    }
-    refused(pool, 300 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
-    vram_oom_report report = report_of(pool);
-    expect_holder(&report, "odd", COUNT / 2 * 512, COUNT / 2);
-    expect_holder(&report, "even", COUNT / 2 * 512, COUNT / 2);
-}
-
 /* What the driver says of other processes is asked now and then, and counts more than what is left
    over. */
 TEST(other_processes_are_told_apart, "sim:" SIM ",others=44M") {
@@ -546,78 +504,7 @@ TEST(other_processes_are_told_apart, "sim:" SIM ",others=44M") {
     assert_int_equal(report_of(pool).processes_bytes.value, 30 * MIB);
 }
 
-/* The driver's figure may be old, or of a larger device: `vram run --limit` does not change it. */
-TEST(other_processes_hold_no_more_than_is_left, "sim:" SIM ",others=44M") {
-    vram_pool *pool = pool_on(rig->device, "model", 0);
-    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
-    assert_ok(vram_sim_others_set(rig->context, 0, 0));
-    (void)take(pool, 40 * MIB, NULL);
-    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
-    vram_oom_report report = report_of(pool);
-    assert_int_equal(report.processes_bytes.value, 44 * MIB); /* of a moment ago */
-    assert_int_equal(report.cause, VRAM_OOM_FULL);
-}
-
-/* A limit is the cause only if the request would fit without it. */
-TEST(a_limit_that_is_too_small_to_matter, "sim:" SIM) {
-    vram_pool *pool = pool_on(rig->device, "model", 0);
-    vram_limits limits = {.size = sizeof limits, .fraction = 1.0, .min_free_bytes = 1};
-    assert_ok(vram_pool_limits_set(pool, &limits));
-    (void)take(pool, 40 * MIB, NULL);
-    refused(pool, 40 * MIB, NULL, VRAM_ERR_LIMIT);
-    assert_int_equal(report_of(pool).cause, VRAM_OOM_FULL);
-    limits.min_free_bytes = 20 * MIB;
-    assert_ok(vram_pool_limits_set(pool, &limits));
-    refused(pool, 20 * MIB, NULL, VRAM_ERR_LIMIT);
-    assert_int_equal(report_of(pool).cause, VRAM_OOM_LIMIT);
-}
-
-TEST(nobody_knows_of_other_processes, "sim:" SIM ",others=44M,info=off") {
-    vram_pool *pool = pool_on(rig->device, "model", 0);
-    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
-    assert_false(report_of(pool).processes_bytes.known);
-}
-
 /* ------------------------------------------------------------------ getting reports */
-
-TEST(there_may_be_none, "sim:" SIM) {
-    vram_pool *pool = pool_on(rig->device, "model", 0);
-    vram_oom_report report = {.size = sizeof report};
-    vram_alloc_options cached = {.size = sizeof cached, .flags = VRAM_ALLOC_CACHED_ONLY};
-    vram_addr addr;
-    assert_int_equal(vram_oom_report_get(pool, &report), VRAM_ERR_INVALID);
-    assert_int_equal(vram_alloc_with(pool, MIB, NULL, &cached, &addr), VRAM_ERR_LIMIT);
-    assert_int_equal(vram_oom_report_get(pool, &report), VRAM_ERR_INVALID);
-    refused(pool, 80 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
-    assert_int_equal(vram_oom_report_get(pool, NULL), VRAM_ERR_INVALID);
-    report.size = 8;
-    assert_int_equal(vram_oom_report_get(pool, &report), VRAM_ERR_INVALID);
-    report = report_of(pool);
-    memset(&written, 0, sizeof written);
-    for (int format = VRAM_REPORT_TEXT; format <= VRAM_REPORT_JSON; format++) {
-        vram_oom_report none = {.size = sizeof none}, small = report;
-        small.size = sizeof small - 1;
-        assert_int_equal(
-            vram_oom_report_write(NULL, (vram_report_format)format, report_text_take, &written),
-            VRAM_ERR_INVALID);
-        assert_int_equal(
-            vram_oom_report_write(&none, (vram_report_format)format, report_text_take, &written),
-            VRAM_ERR_INVALID);
-        assert_int_equal(
-            vram_oom_report_write(&small, (vram_report_format)format, report_text_take, &written),
-            VRAM_ERR_INVALID);
-        assert_int_equal(vram_oom_report_write(&report, (vram_report_format)format, NULL, NULL),
-                         VRAM_ERR_INVALID);
-    }
-    assert_int_equal(
-        vram_oom_report_write(&report, (vram_report_format)2, report_text_take, &written),
-        VRAM_ERR_INVALID);
-    assert_int_equal(
-        vram_oom_report_write(&report, (vram_report_format)-1, report_text_take, &written),
-        VRAM_ERR_INVALID);
-    assert_int_equal(written.bytes, 0);
-    assert_string_equal(vram_oom_cause_name((vram_oom_cause)99), "unknown");
-}
 
 /* A callback that refuses, at every byte in turn, is not called again. */
 TEST(refusals_end_it, "sim:" SIM) {
@@ -794,74 +681,4 @@ TEST(names_are_made_clean, "sim:" SIM) {
     for (const char *at = write_report(&report, VRAM_REPORT_TEXT); *at; at++) {
         assert_true(*at == '\n' || (unsigned char)*at >= 0x20);
     }
-}
-
-static void *run_out(void *user) {
-    vram_addr addr = 0;
-    (void)vram_alloc(user, 80 * MIB, NULL, &addr);
-    vram_oom_report report = {.size = sizeof report};
-    return vram_oom_report_get(NULL, &report) == VRAM_OK && report.pool == user ? user : NULL;
-}
-
-/* Each thread has its own, and more threads than places do no harm. */
-TEST(threads_have_their_own, "sim:" SIM) {
-    vram_pool *pool = pool_on(rig->device, "model", 0), *other = pool_on(rig->device, "other", 0);
-    refused(pool, 80 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
-    uint64_t number = report_of(NULL).number;
-    for (int i = 0; i < 40; i++) {
-        pthread_t thread;
-        void *seen = NULL;
-        assert_int_equal(pthread_create(&thread, NULL, run_out, other), 0);
-        assert_int_equal(pthread_join(thread, &seen), 0);
-        assert_ptr_equal(seen, other);
-        if (i == 10) {
-            assert_int_equal(report_of(NULL).number, number);
-        }
-    }
-    vram_oom_report report = {.size = sizeof report};
-    assert_int_equal(vram_oom_report_get(NULL, &report), VRAM_ERR_INVALID); /* the oldest went */
-    assert_int_equal(report_of(pool).number, number);
-    assert_int_equal(report_of(other).number, number + 40);
-    refused(pool, 80 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
-    assert_int_equal(report_of(NULL).number, number + 41);
-}
-
-/* No allocation of the library's is needed to write one, and no driver's answer. */
-TEST(nothing_is_needed_for_a_report, "sim:" SIM) {
-    vram_pool *pool = pool_on(rig->device, "model", 0);
-    (void)take(pool, 60 * MIB, rig->queue);
-    refused(pool, 20 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
-    uint64_t number = report_of(pool).number, taken = stats_of(pool).refusals;
-    vr_mem_fail_at(1, true);
-    vram_addr addr = 0;
-    vram_status status = vram_alloc(pool, 20 * MIB, rig->queue, &addr);
-    vr_mem_fail_at(0, false);
-    assert_true(vram_status_is_exhausted(status));
-    assert_true(report_of(pool).number > number);
-    fault(rig, VRAM_SIM_MEMORY_INFO, 1, true, 99);
-    refused(pool, 20 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
-    assert_false(report_of(pool).free_bytes.known);
-    assert_false(report_of(pool).others_bytes.known);
-    assert_ok(vram_sim_fault_set(rig->context, NULL));
-    assert_int_equal(stats_of(pool).refusals, taken + 2);
-}
-
-/* So many processes are known by their ids; what lies behind their table is not theirs. */
-TEST(readers_stay_in_their_table) {
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *handle = pool_on(rig.device, "main", 0);
-    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, handle);
-    assert_non_null(pool);
-    struct vr_list children = pool->children;
-    for (uint64_t i = 0; i <= VR_READERS_MOST; i++) {
-        vr_pool_reader_change(pool, 100 + i, MIB, true);
-    }
-    assert_memory_equal(&children, &pool->children, sizeof children);
-    for (uint64_t i = 0; i < VR_READERS_MOST; i++) {
-        assert_int_equal(pool->readers[i].bytes, MIB);
-        vr_pool_reader_change(pool, 100 + i, MIB, false);
-        assert_int_equal(pool->readers[i].opens, 0);
-    }
-    vr_leave(pool);
-    rig_end_clean(&rig);
 }

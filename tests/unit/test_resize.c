@@ -115,24 +115,6 @@ TEST(a_failure_leaves_the_room) {
     }
 }
 
-/* ----------------------------------------------------------------- in the way */
-
-/* Memory behind the block that another queue may still use is not taken; when that has come on it
-   is. */
-TEST(work_of_others_is_in_the_way, "sim:memory=1G,lag=1000") {
-    vram_addr low, high;
-    vram_queue *other;
-    assert_ok(vram_queue_create(rig->device, NULL, &other));
-    vram_pool *pool = pool_make(rig, VRAM_POOL_DETERMINISTIC);
-    assert_ok(vram_alloc(pool, 8 * MIB, rig->queue, &low));
-    assert_ok(vram_alloc(pool, 8 * MIB, other, &high));
-    assert_int_equal(high, low + 8 * MIB);
-    assert_ok(vram_free(high, other));
-    assert_int_equal(vram_resize(low, 12 * MIB, rig->queue), VRAM_ERR_BUSY);
-    vram_queue_destroy(other);
-    assert_ok(vram_resize(low, 12 * MIB, rig->queue));
-}
-
 /* ------------------------------------------------------------------------ uses */
 
 /* The tail of a block that another queue uses is freed as the block would be: after the work that
@@ -189,43 +171,6 @@ TEST(tails_wait_for_their_queue) {
 
 /* --------------------------------------------------------------- kinds of pools */
 
-TEST(safety_modes_do_not_resize) {
-    static const uint32_t modes[] = {VRAM_POOL_ZERO_ALLOC, VRAM_POOL_ZERO_FREE, VRAM_POOL_POISON,
-                                     VRAM_POOL_RED_ZONES};
-    for (size_t i = 0; i < 4; i++) {
-        vram_addr addr;
-        struct rig rig = rig_make("sim", "memory=1G,real=on");
-        vram_pool *pool = pool_make(&rig, modes[i]);
-        assert_ok(vram_alloc(pool, 4096, rig.queue, &addr));
-        assert_int_equal(vram_resize(addr, 5000, rig.queue), VRAM_ERR_UNSUPPORTED);
-        assert_int_equal(vram_resize(addr, 3000, rig.queue), VRAM_ERR_UNSUPPORTED);
-        assert_ok(vram_resize(addr, 4096, rig.queue));
-        assert_int_equal(asked_for(addr), 4096);
-        assert_ok(vram_free(addr, rig.queue)); /* its red zones are where they were */
-        rig_end_clean(&rig);
-    }
-}
-
-TEST(asleep_is_busy, "sim:memory=1G") {
-    vram_addr addr, other;
-    vram_alloc_options wishes = {.size = sizeof wishes, .tag = "nap"};
-    vram_sleep_options nap = {.size = sizeof nap, .tag = "nap"};
-    vram_pool *pool = pool_make(rig, 0);
-    assert_ok(vram_alloc_with(pool, 8 * MIB, rig->queue, &wishes, &addr));
-    assert_ok(vram_alloc(pool, 8 * MIB, rig->queue, &other));
-    assert_ok(vram_pool_sleep(pool, &nap));
-    assert_int_equal(vram_resize(addr, MIB, rig->queue), VRAM_ERR_BUSY);
-    assert_int_equal(vram_resize(addr, 9 * MIB, rig->queue), VRAM_ERR_BUSY);
-    assert_non_null(strstr(vram_error_get()->text, "asleep"));
-    assert_ok(vram_resize(other, 20 * MIB, rig->queue)); /* awake, and nothing behind it */
-    assert_ok(vram_pool_wake(pool, NULL));
-    assert_ok(vram_resize(addr, MIB, rig->queue));
-    assert_ok(vram_pool_sleep(pool, NULL));
-    assert_int_equal(vram_resize(other, MIB, rig->queue), VRAM_ERR_BUSY);
-    assert_ok(vram_pool_wake(pool, NULL));
-    assert_int_equal(held_by(other), 20 * MIB);
-}
-
 /* Memory that the pool fell back to shrinks in number alone. */
 TEST(fallback_memory_does_not_grow, "sim:memory=16M,real=on") {
     vram_addr addr, all;
@@ -247,22 +192,6 @@ TEST(fallback_memory_does_not_grow, "sim:memory=16M,real=on") {
 }
 
 /* ----------------------------------------------------------- limits and quotas */
-
-TEST(limits_hold, "sim:memory=1G") {
-    vram_addr addr;
-    vram_limits limits = {.size = sizeof limits, .hard_bytes = 32 * MIB};
-    vram_pool *pool = pool_make(rig, 0);
-    assert_ok(vram_pool_limits_set(pool, &limits));
-    assert_ok(vram_alloc(pool, 8 * MIB, rig->queue, &addr));
-    assert_int_equal(vram_resize(addr, 33 * MIB, rig->queue), VRAM_ERR_LIMIT);
-    assert_string_equal(vram_error_get()->operation, "vram_resize");
-    assert_int_equal(stats_of(pool).limit_refusals, 1);
-    assert_int_equal(held_by(addr), 8 * MIB);
-    assert_int_equal(stats_of(pool).requested_bytes, 8 * MIB);
-    assert_ok(vram_resize(addr, 32 * MIB, rig->queue));
-    assert_int_equal(vram_resize(addr, UINT64_MAX, rig->queue), VRAM_ERR_OVERFLOW);
-    assert_true(vram_status_is_exhausted(vram_resize(addr, UINT64_MAX - 4096, rig->queue)));
-}
 
 static vram_tag_info tag_of(vram_device *device, const char *name) {
     vram_tag_info info = {.size = sizeof info};
@@ -342,33 +271,6 @@ TEST(a_free_meanwhile_wins) {
         assert_ok(vram_alloc(pool, 32 * MIB, rig.queue, &again)); /* all of it is free */
         assert_in_range(stats_of(pool).reserved_bytes, 32 * MIB, 40 * MIB);
         assert_ok(vram_free(again, rig.queue));
-        rig_end_clean(&rig);
-    }
-}
-
-/* Addresses of a deterministic pool follow from the order of calls, those of resizing too. */
-TEST(order_decides_in_deterministic_pools) {
-    uint64_t first[40] = {0};
-    for (int pass = 0; pass < 2; pass++) {
-        vram_addr addrs[8] = {0}, base = 0;
-        uint64_t random = 7;
-        struct rig rig = rig_make("sim", pass ? "memory=1G,lag=1000,seed=5" : "memory=1G");
-        vram_pool *pool = pool_make(&rig, VRAM_POOL_DETERMINISTIC);
-        for (int i = 0; i < 40; i++) {
-            random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
-            vram_addr *addr = &addrs[random >> 61];
-            uint64_t size = 1 + (random >> 30) % (6 * MIB);
-            uint64_t note;
-            if (!*addr) {
-                assert_ok(vram_alloc(pool, size, rig.queue, addr));
-                base = base ? base : *addr;
-                note = *addr - base;
-            } else {
-                note = (uint64_t)vram_resize(*addr, size, rig.queue);
-            }
-            assert_true(!pass || note == first[i]);
-            first[i] = note;
-        }
         rig_end_clean(&rig);
     }
 }

@@ -6,8 +6,6 @@
 #include "trims.h"
 #include "unit/pressure_world.h"
 
-#include <pthread.h>
-
 /* ------------------------------------------------------------------ response */
 
 struct steps {
@@ -129,53 +127,6 @@ TEST(deterministic_pools_do_not_respond) {
     rig_end_clean(&rig);
 }
 
-static void fall_when_told(void *user, const vram_pressure_event *event) {
-    write_down(user, event);
-    told_pressure(1000);
-}
-
-/* What an emergency has released is seen by the same check of the pressure. */
-TEST(an_emergency_is_followed_by_a_look) {
-    struct log log = {0};
-    struct rig rig = rig_told();
-    vram_pool *pool = pool_of(&rig, NULL);
-    told_pressure(8500);
-    pressure_of(pool);
-    expect_steps(pool, (struct steps){1, 1, 0});
-    watch_pool(pool, fall_when_told, &log, 0);
-    told_pressure(9500);
-    pressure_of(pool);
-    expect_steps(pool, (struct steps){1, 1, 1});
-    assert_false(log.last.up);
-    rig_end_clean(&rig);
-}
-
-/* A program whose steps begin small would take at once what an emergency released: it stays. What
-   has not been needed for two intervals goes. */
-TEST(emergencies_keep_what_is_needed) {
-    vram_addr addr;
-    struct rig rig = rig_told();
-    vram_pool *pool = pool_of(&rig, NULL);
-    assert_ok(vram_alloc(pool, 64 * MIB, rig.queue, &addr));
-    assert_ok(vram_free(addr, rig.queue));
-    uint64_t held = stats_of(pool).reserved_bytes;
-    told_pressure(9500);
-    pressure_of(pool);
-    expect_steps(pool, (struct steps){1, 1, 1});
-    assert_int_equal(stats_of(pool).reserved_bytes, held);
-    assert_int_equal(stats_of(pool).cached_bytes, 0);
-    told_pressure(1000);
-    for (int i = 0; i < 2; i++) {
-        assert_ok(vram_sim_clock_advance(rig.context, 10 * SECOND));
-        pressure_of(pool);
-    }
-    told_pressure(9500);
-    pressure_of(pool);
-    expect_steps(pool, (struct steps){2, 2, 2});
-    assert_int_equal(stats_of(pool).reserved_bytes, 0);
-    rig_end_clean(&rig);
-}
-
 /* What a thread has not used for a while goes, by halves; what it uses stays. No thread is
    needed. */
 TEST(idle_caches_decay) {
@@ -222,85 +173,5 @@ TEST(idle_caches_decay) {
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(vram_pool_trim(pool, NULL, NULL)); /* what went is free memory */
     assert_int_equal(stats_of(pool).reserved_bytes, 0);
-    rig_end_clean(&rig);
-}
-
-/* --------------------------------------------------------- everything at once */
-
-struct storm {
-    struct rig *rig;
-    vram_pool *pool;
-    atomic_bool stop;
-    atomic_uint told;
-};
-
-static void count_one(void *user, const vram_pressure_event *event) {
-    struct storm *storm = user;
-    (void)event;
-    atomic_fetch_add(&storm->told, 1);
-}
-
-static void *allocate(void *argument) {
-    struct storm *storm = argument;
-    unsigned seed = (unsigned)(uintptr_t)&seed;
-    vram_addr addrs[16] = {0};
-    while (!atomic_load(&storm->stop)) {
-        seed = seed * 1664525 + 1013904223;
-        vram_addr *addr = &addrs[seed >> 28];
-        if (*addr) {
-            assert_ok(vram_free(*addr, storm->rig->queue));
-            *addr = 0;
-        } else if (vram_alloc(storm->pool, seed >> (seed & 64 ? 12 : 20), storm->rig->queue,
-                              addr) != VRAM_OK) {
-            *addr = 0;
-        }
-    }
-    for (int i = 0; i < 16; i++) {
-        assert_ok(vram_free(addrs[i], storm->rig->queue));
-    }
-    return NULL;
-}
-
-static void *watch_and_end(void *argument) {
-    struct storm *storm = argument;
-    vram_watch_options options = {
-        .size = sizeof options, .call = count_one, .user = storm, .edges = 7};
-    while (!atomic_load(&storm->stop)) {
-        vram_watch *of_pool, *of_device;
-        uint64_t bytes;
-        vram_pressure pressure = {.size = sizeof pressure};
-        assert_ok(vram_pool_watch_begin(storm->pool, &options, &of_pool));
-        assert_ok(vram_device_watch_begin(storm->rig->device, &options, &of_device));
-        assert_ok(vram_pool_pressure_get(storm->pool, &pressure));
-        assert_ok(vram_pool_response_set(storm->pool, NULL));
-        assert_ok(vram_pool_trim(storm->pool, TRIM(.flags = VRAM_TRIM_RARE), &bytes));
-        assert_ok(vram_sim_clock_advance(storm->rig->context, 11 * SECOND)); /* a tick is due */
-        assert_ok(vram_device_pressure_get(storm->rig->device, &pressure));
-        assert_ok(vram_watch_end(of_pool));
-        assert_ok(vram_watch_end(of_device));
-    }
-    return NULL;
-}
-
-/* Threads allocate around the thresholds while others watch, look, maintain and change the
-   rules. */
-TEST(all_at_once) {
-    vram_limits limits = {.size = sizeof limits, .hard_bytes = 8 * MIB};
-    vram_pool_options options = {.size = sizeof options, .limits = &limits};
-    pthread_t threads[4];
-    struct rig rig = rig_make("sim", "memory=1G");
-    struct storm storm = {.rig = &rig, .pool = pool_of(&rig, &options)};
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(
-            pthread_create(&threads[i], NULL, i % 2 ? watch_and_end : allocate, &storm), 0);
-    }
-    vr_os_sleep(SECOND);
-    atomic_store(&storm.stop, true);
-    for (int i = 0; i < 4; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    assert_int_equal(stats_of(storm.pool).live_blocks, 0);
-    assert_int_equal(stats_of(storm.pool).requested_bytes, 0);
-    assert_true(atomic_load(&storm.told) > 0);
     rig_end_clean(&rig);
 }

@@ -9,7 +9,6 @@
 #include "vram/sim.h"
 #include "vram/transfer.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* Per strategy and direction; rings of few slots have at most FEW. */
@@ -196,31 +195,6 @@ TEST(a_kernel_goes_on_where_it_stopped) {
 
 /* ------------------------------------------------------------------- copies */
 
-/* Any number of messages takes at most two copies of slots. */
-TEST(a_flush_makes_at_most_two_copies) {
-    vram_ring_options options = options_of(VRAM_RING_SYNC, 16, VRAM_RING_INPUT);
-    struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
-    uint64_t number = 0;
-    for (int round = 0; round < 20; round++) {
-        uint64_t copies = ring_stats(&world).copies, moved = 99;
-        vram_async async;
-        for (int i = 0; i < 11; i++) {
-            send_note(&world, number++, 0);
-        }
-        assert_ok(vram_ring_flush(world.ring, &moved, &async));
-        assert_int_equal(moved, 11);
-        assert_ok(vram_async_poll(&async)); /* SYNC has waited */
-        uint64_t made = ring_stats(&world).copies - copies;
-        assert_int_equal(made, (number - 11) % 16 + 11 > 16 ? 2 : 1);
-        ring_launch(&world, NULL);
-        assert_ok(vram_ring_drain(world.ring, 30 * SECOND));
-    }
-    assert_int_equal(seen.taken, number);
-    assert_int_equal(seen.wrong, 0);
-    assert_int_equal(ring_stats(&world).copied_bytes, number * VRAM_RING_STRIDE(56));
-    ring_rig_end(&world);
-}
-
 static vram_transfer_stats counted(struct ring_rig *world, vram_transfer_direction direction) {
     vram_transfer_stats stats = {.size = sizeof stats};
     assert_ok(vram_transfer_stats_get(world->rig.device, direction, VRAM_ROUTE_RING, &stats));
@@ -301,54 +275,6 @@ TEST(a_refused_copy_is_a_failure) {
     ring_rig_end(&world);
 }
 
-TEST(a_flush_gives_a_handle) {
-    vram_ring_options options = options_of(VRAM_RING_ASYNC, 16, VRAM_RING_INPUT);
-    struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
-    uint64_t moved, result = 0;
-    vram_async async;
-    send_note(&world, 0, 0);
-    send_note(&world, 1, 0);
-    assert_ok(vram_ring_flush(world.ring, &moved, &async));
-    assert_int_equal(moved, 2);
-    assert_int_equal(ring_stats(&world).host_to_device_count, 2);
-    assert_ok(vram_async_wait(&async, 30 * SECOND));
-    assert_ok(vram_async_result_get(&async, &result));
-    assert_int_equal(result, 2);
-    vram_async_end(&async);
-    assert_ok(vram_ring_flush(world.ring, &moved, NULL)); /* nothing is left */
-    assert_int_equal(moved, 0);
-    ring_rig_end(&world);
-}
-
-/* Either nothing has moved, and another flush moves it, or there is a handle. */
-TEST(a_flush_without_memory_fails_before_it_moves) {
-    vram_ring_options options = options_of(VRAM_RING_ASYNC, 16, VRAM_RING_INPUT);
-    struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
-    bool struck = true;
-    for (uint64_t nth = 1; struck; nth++) {
-        uint64_t moved, result = 0;
-        vram_async async;
-        send_note(&world, nth - 1, 0);
-        vr_mem_fail_at(nth, false);
-        vram_status status = vram_ring_flush(world.ring, &moved, &async);
-        struck = vr_mem_failed() > 0;
-        vr_mem_fail_at(0, false);
-        if (status != VRAM_OK) {
-            assert_int_equal(status, VRAM_ERR_HOST_MEMORY);
-            assert_ok(vram_ring_flush(world.ring, &moved, &async));
-            vram_error_clear();
-        }
-        assert_int_equal(moved, 1);
-        expect_no_record();
-        assert_ok(vram_async_wait(&async, 30 * SECOND));
-        assert_ok(vram_async_result_get(&async, &result));
-        assert_int_equal(result, 1);
-        vram_async_end(&async);
-        assert_true(struck || nth > 1);
-    }
-    ring_rig_end(&world);
-}
-
 /* Section 4: with DIRECT a flush copies nothing and says so; the counter tells what is visible. */
 TEST(a_direct_flush_copies_nothing) {
     vram_ring_options options = options_of(VRAM_RING_AUTO, 16, 0);
@@ -419,44 +345,6 @@ TEST(several_threads_send) {
         assert_ok(vram_ring_join(world.ring, 20 * SECOND));
         kernel_ends(&world);
         assert_int_equal(seen.taken, SENDERS * EACH);
-        ring_rig_end(&world);
-    }
-}
-
-/* Two kernels on two queues are two producers of one output. */
-static void claim_kernel(const vram_kernel_call *call) {
-    vram_ring_peer peer;
-    assert_int_equal(vram_ring_peer_open(control_of(call), &peer), 0);
-    for (uint64_t i = 0; i < EACH;) {
-        uint64_t place;
-        uint64_t *out = vram_ring_peer_claim(&peer, &place);
-        if (out) {
-            out[0] = order_of(call).count;
-            out[1] = i++;
-            vram_ring_peer_publish_claimed(&peer, place, 16, 0);
-        } else {
-            vr_os_yield();
-        }
-    }
-}
-
-TEST(several_kernels_send) {
-    for (int i = 0; i < STRATEGIES; i++) {
-        vram_ring_options options =
-            options_of(strategies[i], 8, VRAM_RING_OUTPUT | VRAM_RING_MULTI_OUTPUT);
-        struct ring_rig world = ring_rig_make("host", &options, claim_kernel);
-        vram_queue *second;
-        uint64_t next[2] = {0}, note[2];
-        assert_ok(vram_queue_create(world.rig.device, NULL, &second));
-        ring_launch(&world, world.rig.queue);
-        world.order.count = 1;
-        ring_launch(&world, second);
-        for (int j = 0; j < 2 * EACH; j++) {
-            assert_ok(vram_ring_receive(world.ring, note, sizeof note, 20 * SECOND, NULL));
-            assert_in_range(note[0], 0, 1);
-            assert_int_equal(note[1], next[note[0]]++);
-        }
-        assert_int_equal(next[0], EACH);
         ring_rig_end(&world);
     }
 }

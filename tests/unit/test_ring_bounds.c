@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define MILLISECOND UINT64_C(1000000)
 
@@ -43,39 +42,6 @@ static void refuse(vram_pool *pool, vram_ring_options options, vram_status statu
 #define REFUSE(status, text, ...)                                                                  \
     refuse(pool, (vram_ring_options){.size = sizeof(vram_ring_options), __VA_ARGS__}, status, text)
 
-TEST(options_are_checked) {
-    struct rig rig = rig_make("host", NULL), other = rig_make("host", NULL);
-    vram_pool *pool;
-    vram_ring *ring;
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    REFUSE(VRAM_ERR_INVALID, "not a power of two; the next is 128", .input_capacity = 100);
-    REFUSE(VRAM_ERR_INVALID, "output", .output_capacity = 3);
-    REFUSE(VRAM_ERR_INVALID, "more than", .input_capacity = VRAM_RING_CAPACITY_MAX * 2u);
-    REFUSE(VRAM_ERR_INVALID, "at most", .message_bytes = VRAM_RING_MESSAGE_MAX + 1u);
-    REFUSE(VRAM_ERR_INVALID, "poll_ns may be", .poll_ns = UINT64_MAX);
-    REFUSE(VRAM_ERR_INVALID, "no such", .strategy = (vram_ring_strategy)9);
-    REFUSE(VRAM_ERR_INVALID, "no such", .flags = 1u << 20);
-    REFUSE(VRAM_ERR_INVALID, "no such", .visibility = (vram_visibility)9);
-    REFUSE(VRAM_ERR_INVALID, "another device", .queue = other.queue);
-    REFUSE(VRAM_ERR_UNSUPPORTED, "the program asked", .strategy = VRAM_RING_DIRECT,
-           .visibility = VRAM_VISIBILITY_DEVICE);
-    vram_ring_options bad = {.size = 3};
-    assert_int_equal(vram_ring_create(pool, &bad, &ring), VRAM_ERR_INVALID);
-    assert_int_equal(vram_ring_create(pool, NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_ring_create(NULL, NULL, &ring), VRAM_ERR_INVALID);
-    assert_ok(vram_ring_create(pool, NULL, &ring)); /* all defaults */
-    vram_ring_info info = {.size = sizeof info};
-    assert_ok(vram_ring_info_get(ring, &info));
-    assert_int_equal(info.input_capacity, VRAM_RING_CAPACITY_DEFAULT);
-    assert_int_equal(info.output_capacity, VRAM_RING_CAPACITY_DEFAULT);
-    assert_int_equal(info.message_bytes, VRAM_RING_MESSAGE_DEFAULT);
-    assert_int_equal(info.flags, VRAM_RING_INPUT | VRAM_RING_OUTPUT);
-    assert_int_equal(info.control % 128, 0);
-    assert_ok(vram_ring_destroy(ring));
-    vram_context_destroy(rig.context);
-    vram_context_destroy(other.context);
-}
-
 /* WSL by an injected text, other systems by visibility: what a program there would get. */
 TEST(strategies_are_refused_with_a_reason) {
     struct rig sim = rig_make("sim", "real=on");
@@ -94,21 +60,6 @@ TEST(strategies_are_refused_with_a_reason) {
     vram_context_destroy(sim.context);
     assert_string_equal(vram_ring_strategy_name(VRAM_RING_DMA_POLLING), "dma_polling");
     assert_string_equal(vram_ring_strategy_name((vram_ring_strategy)5), "unknown");
-}
-
-TEST(a_ring_of_one_way_has_no_other) {
-    for (int way = 0; way < 2; way++) {
-        vram_ring_options options = small(VRAM_RING_ASYNC);
-        options.flags = way ? VRAM_RING_OUTPUT : VRAM_RING_INPUT;
-        struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
-        char data[8];
-        assert_int_equal(vram_ring_send(world.ring, "x", 1, 0, 0),
-                         way ? VRAM_ERR_INVALID : VRAM_OK);
-        assert_int_equal(vram_ring_receive(world.ring, data, 8, 0, NULL),
-                         way ? VRAM_ERR_NOT_READY : VRAM_ERR_INVALID);
-        assert_ok(vram_ring_check(world.ring));
-        ring_rig_end(&world);
-    }
 }
 
 /* ------------------------------------------------------------- full and empty */
@@ -166,33 +117,6 @@ TEST(a_consumer_that_dies_is_noticed) {
         assert_int_equal(vram_ring_drain(world.ring, MILLISECOND), VRAM_ERR_TIMEOUT);
         assert_non_null(strstr(vram_error_get()->text, "taken 3 of 7"));
         assert_ok(vram_ring_stop(world.ring));
-        assert_int_equal(vram_ring_join(world.ring, MILLISECOND), VRAM_ERR_TIMEOUT);
-        ring_rig_end(&world);
-    }
-}
-
-/* The producer dies with a place claimed: what is before it arrives, and nobody waits for the rest
-   for ever. */
-static void die_kernel(const vram_kernel_call *call) {
-    vram_ring_peer peer;
-    uint64_t place;
-    assert_int_equal(vram_ring_peer_open(control_of(call), &peer), 0);
-    memcpy(vram_ring_peer_claim(&peer, &place), "last", 4);
-    vram_ring_peer_publish_claimed(&peer, place, 4, 0);
-    assert_non_null(vram_ring_peer_claim(&peer, &place));
-}
-
-TEST(a_producer_that_dies_is_noticed) {
-    for (int i = 0; i < STRATEGIES; i++) {
-        vram_ring_options options = small(strategies[i]);
-        options.flags = VRAM_RING_OUTPUT | VRAM_RING_MULTI_OUTPUT;
-        struct ring_rig world = ring_rig_make("host", &options, die_kernel);
-        char data[8] = "";
-        ring_launch(&world, world.rig.queue);
-        assert_ok(vram_ring_receive(world.ring, data, 8, 20 * SECOND, NULL));
-        assert_string_equal(data, "last");
-        assert_int_equal(vram_ring_receive(world.ring, data, 8, 5 * MILLISECOND, NULL),
-                         VRAM_ERR_TIMEOUT);
         assert_int_equal(vram_ring_join(world.ring, MILLISECOND), VRAM_ERR_TIMEOUT);
         ring_rig_end(&world);
     }
@@ -257,59 +181,7 @@ TEST(damaged_counters_are_not_used) {
     }
 }
 
-/* The kernel's side of the same: it stops at damage, tells, and ends when it is told to. */
-TEST(a_kernel_finds_damage) {
-    vram_ring_options options = small(VRAM_RING_SYNC);
-    options.flags = VRAM_RING_CRC;
-    struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
-    struct note note = note_of(0);
-    vram_ring_telemetry telemetry;
-    for (int i = 0; i < 2; i++) {
-        assert_ok(vram_ring_send(world.ring, &note, note_bytes(0), 0, 0));
-    }
-    assert_ok(vram_ring_flush(world.ring, NULL, NULL));
-    scribble(&world, VRAM_RING_AT_SLOTS + 32, 77); /* the first payload */
-    ring_launch(&world, NULL);
-    assert_ok(vram_queue_wait(world.info.queue, 30 * SECOND));
-    ring_launch(&world, NULL); /* the first launch stopped at it */
-    assert_ok(vram_ring_drain(world.ring, 30 * SECOND));
-    assert_ok(vram_ring_telemetry_get(world.ring, &telemetry));
-    assert_int_equal(telemetry.error_code, VRAM_RING_ERROR_NONE); /* of the second launch */
-    assert_int_equal(ring_stats(&world).kernel_errors, 1);
-    assert_int_equal(seen.taken, 1); /* the second message is whole */
-    assert_ok(vram_ring_send(world.ring, &note, note_bytes(0), 0, 0));
-    assert_ok(vram_ring_flush(world.ring, NULL, NULL));
-    scribble(&world, VRAM_RING_AT_SLOTS + 2 * VRAM_RING_STRIDE(56), 99); /* the third's sequence */
-    ring_launch(&world, NULL);
-    assert_int_equal(vram_ring_drain(world.ring, MILLISECOND), VRAM_ERR_TIMEOUT);
-    assert_ok(vram_ring_telemetry_get(world.ring, &telemetry));
-    assert_int_equal(telemetry.error_code, VRAM_RING_ERROR_SEQUENCE);
-    ring_rig_end(&world);
-}
-
 /* ------------------------------------------------------------------- faults */
-
-TEST(a_lost_device_ends_all_waits) {
-    for (int i = 0; i < STRATEGIES; i++) {
-        if (strategies[i] == VRAM_RING_DIRECT) {
-            continue;
-        }
-        vram_ring_options options = small(strategies[i]);
-        struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
-        char data[56];
-        fault(&world.rig, VRAM_SIM_ANY, 3, true, VRAM_SIM_DEVICE_LOST);
-        assert_int_equal(vram_ring_receive(world.ring, data, 56, 20 * SECOND, NULL),
-                         VRAM_ERR_DEVICE_LOST);
-        vram_status status = VRAM_OK;
-        for (int n = 0; n < 100 && status == VRAM_OK; n++) {
-            status = vram_ring_send(world.ring, "x", 1, 0, 20 * SECOND);
-        }
-        assert_int_equal(status, VRAM_ERR_DEVICE_LOST);
-        assert_int_equal(vram_ring_join(world.ring, 20 * SECOND), VRAM_ERR_DEVICE_LOST);
-        assert_ok(vram_ring_destroy(world.ring));
-        vram_context_destroy(world.rig.context);
-    }
-}
 
 /* The ring's thread has looked while its pool slept, and not since. */
 TEST(a_pool_that_slept_is_no_failure) {

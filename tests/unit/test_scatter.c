@@ -67,25 +67,6 @@ TEST(one_launch_for_a_list) {
     }
 }
 
-TEST(one_launch_to_locked_memory) {
-    struct scene scene = scene_make("memory=64M,real=on");
-    vram_copy list[N];
-    vram_async async;
-    unsigned char *locked = (unsigned char *)(uintptr_t)scene.locked;
-    memset(locked, 0, ROOM);
-    memset(scene.expected, 0, ROOM);
-    for (uint64_t i = 0; i < N; i++) {
-        uint64_t to = i * 37 % N * (EACH + GAP), from = i * 53 % N * (EACH + GAP);
-        list[i] = (vram_copy){.to = scene.locked + to, .from = scene.other + from, .bytes = EACH};
-        memcpy(scene.expected + to, scene.ordinary + from, EACH);
-    }
-    assert_ok(vram_transfer_batch(scene.rig.queue, list, N, NULL, &async));
-    expect_result(&async, N * EACH);
-    assert_int_equal(calls_of(&scene.rig, VRAM_SIM_LAUNCH), 1);
-    assert_memory_equal(locked, scene.expected, ROOM);
-    scene_end(&scene);
-}
-
 /* Strided rows are such a list, too. */
 TEST(one_launch_for_a_rectangle) {
     struct scene scene = scene_make("memory=64M,real=on");
@@ -127,28 +108,6 @@ TEST(without_a_launch_it_goes_all_the_same) {
     }
 }
 
-/* A few copies are not worth it, and large ones are the copy engine's. */
-TEST(few_and_large_are_left_alone) {
-    struct scene scene = scene_make("memory=64M,real=on");
-    vram_addr a = memory_of(scene.rig.device, 8 * MIB), b = memory_of(scene.rig.device, 8 * MIB);
-    vram_copy list[20];
-    vram_async async;
-    for (uint64_t i = 0; i < 20; i++) {
-        list[i] =
-            (vram_copy){.to = a + i * 200 * KIB, .from = b + i * 300 * KIB, .bytes = 65 * KIB};
-    }
-    assert_ok(vram_transfer_batch(scene.rig.queue, list, 20, NULL, &async));
-    expect_result(&async, 20 * 65 * KIB);
-    for (uint64_t i = 0; i < 15; i++) {
-        list[i].bytes = 10;
-    }
-    assert_ok(vram_transfer_batch(scene.rig.queue, list, 15, NULL, &async));
-    expect_result(&async, 150);
-    assert_int_equal(calls_of(&scene.rig, VRAM_SIM_LAUNCH), 0);
-    assert_int_equal(calls_of(&scene.rig, VRAM_SIM_COPY), 35);
-    scene_end(&scene);
-}
-
 /* Neighbours on the device from all over the host's memory: 64 pieces of 64 KiB are one upload, the
    most there is. Without page-locked memory each goes by itself. */
 TEST(neighbours_are_gathered) {
@@ -179,28 +138,4 @@ TEST(neighbours_are_gathered) {
         free(from);
         scene_end(&scene);
     }
-}
-
-/* What is gathered for one launch is bounded, and each launch begins anew. */
-TEST(two_launches_for_a_long_list) {
-    enum { COUNT = 120, PIECE = 60 * KIB };
-    struct scene scene = scene_make("memory=64M,real=on");
-    vram_addr to = memory_of(scene.rig.device, COUNT * 64 * KIB);
-    unsigned char *from = pattern_of(COUNT * 64 * KIB, 3);
-    vram_copy list[COUNT];
-    vram_async async;
-    for (uint64_t i = 0; i < COUNT; i++) {
-        list[i] =
-            (vram_copy){.to = to + i * 64 * KIB, .from_host = from + i * 64 * KIB, .bytes = PIECE};
-    }
-    unsigned uploads = calls_of(&scene.rig, VRAM_SIM_UPLOAD);
-    assert_ok(vram_transfer_batch(scene.rig.queue, list, COUNT, NULL, &async));
-    expect_result(&async, (uint64_t)COUNT * PIECE);
-    assert_int_equal(calls_of(&scene.rig, VRAM_SIM_LAUNCH), 2); /* of 4 MiB at most */
-    assert_int_equal(calls_of(&scene.rig, VRAM_SIM_UPLOAD), uploads);
-    for (uint64_t i = 0; i < COUNT; i++) {
-        expect_contents(scene.rig.queue, to + i * 64 * KIB, from + i * 64 * KIB, PIECE);
-    }
-    free(from);
-    scene_end(&scene);
 }

@@ -10,8 +10,6 @@
 #include "vram/limits.h"
 #include "vram/scope.h"
 
-#include <unistd.h>
-
 static vram_scope_info info_of(vram_scope *scope) {
     vram_scope_info info = {.size = sizeof info};
     assert_ok(vram_scope_info_get(scope, &info));
@@ -19,26 +17,6 @@ static vram_scope_info info_of(vram_scope *scope) {
 }
 
 /* ---------------------------------------------------------------- good scopes */
-
-TEST(newest_first) {
-    vram_addr addrs[8], again;
-    SKIP_UNDER(VRAM_POOL_POISON, false, "freed blocks stay in quarantine there");
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, 0);
-    vram_scope *scope;
-    assert_ok(vram_scope_begin(pool, NULL, &scope));
-    for (int i = 0; i < 8; i++) {
-        assert_ok(vram_scope_alloc(scope, 4096, rig.queue, &addrs[i]));
-    }
-    assert_ok(vram_scope_end(scope));
-    /* A thread's bin is a stack: the block that was freed last, the scope's first, comes back
-       first. */
-    for (int i = 0; i < 8; i++) {
-        assert_ok(vram_alloc(pool, 4096, rig.queue, &again));
-        assert_int_equal(again, addrs[i]);
-    }
-    rig_end_clean(&rig);
-}
 
 TEST(take_give_and_early_frees, "sim:memory=1G") {
     vram_pool *pool = pool_of(rig, 0), *other = pool_of(rig, 0);
@@ -103,22 +81,6 @@ TEST(scopes_in_scopes, "sim:memory=1G,devices=2") {
     assert_int_equal(vram_scope_alloc(inner, 1, NULL, &addr), VRAM_ERR_STALE);
     vram_scope_info info = {.size = sizeof info};
     assert_int_equal(vram_scope_info_get(inner, &info), VRAM_ERR_STALE);
-}
-
-/* Ending takes no stack. */
-TEST(very_deep, "sim:memory=1G") {
-    enum { DEPTH = 20000 };
-    vram_pool *pool = pool_of(rig, 0);
-    vram_scope *outer, *at;
-    vram_addr addr;
-    assert_ok(vram_scope_begin(pool, NULL, &outer));
-    at = outer;
-    for (int i = 0; i < DEPTH; i++) {
-        assert_ok(vram_scope_begin(pool, at, &at));
-    }
-    assert_ok(vram_scope_alloc(at, 1000, rig->queue, &addr));
-    assert_ok(vram_scope_end(outer));
-    assert_int_equal(live_in(pool), 0);
 }
 
 TEST(buffers_in_scopes) {
@@ -212,40 +174,6 @@ TEST(freed_by_the_wrong_call) {
         assert_ok(vram_free(block, rig.queue));
         rig_end_clean(&rig);
     }
-}
-
-/* Damage that a safety mode finds is told by the end. */
-TEST(damage_is_told, "sim:memory=256M,real=on") {
-    vram_pool *pool = pool_of(rig, VRAM_POOL_RED_ZONES);
-    vram_scope *scope;
-    vram_addr a, b;
-    assert_ok(vram_scope_begin(pool, NULL, &scope));
-    assert_ok(vram_scope_alloc(scope, 1000, rig->queue, &a));
-    assert_ok(vram_scope_alloc(scope, 1000, rig->queue, &b));
-    assert_ok(vram_queue_fill(rig->queue, b, 1, 1, 1010));
-    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
-    assert_int_equal(vram_scope_end(scope), VRAM_ERR_CORRUPT);
-    assert_int_equal(vram_error_get()->status, VRAM_ERR_CORRUPT);
-    assert_int_equal(live_in(pool), 0);
-}
-
-/* A queue that has ended used nothing any more; one that never finished may use it for ever. */
-TEST(queues_that_have_ended, "sim:memory=1G") {
-    vram_pool *pool = pool_of(rig, 0);
-    vram_scope *scope;
-    vram_queue *gone;
-    vram_addr a, b;
-    assert_ok(vram_queue_create(rig->device, NULL, &gone));
-    assert_ok(vram_scope_begin(pool, NULL, &scope));
-    assert_ok(vram_scope_alloc(scope, 1000, gone, &a));
-    assert_ok(vram_scope_alloc(scope, 1000, gone, &b));
-    vram_queue_destroy(gone);
-    assert_int_equal(vram_scope_free(scope, b, gone), VRAM_ERR_STALE); /* and still has it */
-    assert_int_equal(info_of(scope).blocks, 2);
-    vram_error_clear();
-    assert_ok(vram_scope_end(scope));
-    expect_no_record();
-    assert_int_equal(live_in(pool), 0);
 }
 
 /* Time that passes only while somebody sleeps. */

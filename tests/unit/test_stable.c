@@ -68,20 +68,6 @@ TEST(many_things_are_apart) {
     }
 }
 
-struct vast {
-    char bytes[700000];
-};
-
-TEST(vast_things_get_blocks_of_their_own) {
-    static struct vr_stable vast = VR_STABLE_INIT(struct vast);
-    for (int i = 0; i < 3; i++) {
-        struct vast *one = vr_stable_take(&vast, "test");
-        assert_non_null(one);
-        memset(one, 0xee, sizeof *one);
-    }
-    assert_true(vast.page_bytes >= 3 * sizeof(struct vast));
-}
-
 TEST(pages_may_be_refused) {
     static struct vr_stable items = VR_STABLE_INIT(struct item);
     vr_os_fail_at(1, false, EAGAIN);

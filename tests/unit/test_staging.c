@@ -152,33 +152,6 @@ TEST(transfers_hand_downloads_over) {
     rig_end_clean(&rig);
 }
 
-/* A download that has a handle does not make its caller wait for the work in front of it. */
-TEST(a_handle_needs_no_wait) {
-    enum { BYTES = 700001 };
-    vram_pinned_info info = {.size = sizeof info};
-    vram_async async = {{0}};
-    vram_addr device;
-    options("256K", "8", "3");
-    assert_ok(vram_option_set("wait_timeout", "300ms"));
-    struct rig rig = rig_make("sim", "memory=64M,lag=1000");
-    uint8_t *back = calloc(1, BYTES);
-    assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &device));
-    hook_set(rig.device);
-    hook.poll_answer = VRAM_ERR_NOT_READY;
-    assert_ok(vram_queue_fill(rig.queue, device, 7, 1, BYTES));
-    assert_ok(vram_transfer_download(rig.queue, back, device, BYTES, NULL, &async));
-    assert_int_equal(vram_async_poll(&async), VRAM_ERR_NOT_READY);
-    hook.poll_answer = VRAM_OK;
-    assert_ok(vram_async_wait(&async, 20 * SECOND));
-    assert_int_equal(back[0], 7);
-    assert_int_equal(back[BYTES - 1], 7);
-    assert_ok(vram_pinned_info_get(rig.device, &info));
-    assert_int_equal(info.downloads, 1);
-    vram_async_end(&async);
-    free(back);
-    rig_end_clean(&rig);
-}
-
 static int begin_file(void) {
     noise_make();
     return 0;

@@ -8,8 +8,6 @@
 #include "vram/limits.h"
 #include "vram/stats.h"
 
-#include <pthread.h>
-
 static vram_pool *pool_on(vram_device *device) {
     vram_pool *pool;
     assert_ok(vram_pool_create(device, NULL, &pool));
@@ -78,33 +76,6 @@ TEST(devices_and_contexts_sum_their_pools, "sim:memory=1G,devices=2") {
     vram_device_close(again);
 }
 
-TEST(tags_have_statistics, "sim:memory=1G") {
-    vram_alloc_options options = {.size = sizeof options};
-    vram_addr addr;
-    vram_pool_stats stats = {.size = sizeof stats};
-    vram_pool *pool = pool_on(rig->device);
-    assert_int_equal(vram_tag_stats_get(rig->device, "t", &stats), VRAM_ERR_INVALID);
-    options.tag = "t/a";
-    assert_ok(vram_alloc_with(pool, 1000, rig->queue, &options, &addr));
-    options.tag = "t/b";
-    assert_ok(vram_alloc_with(pool, 600, rig->queue, &options, &addr));
-    assert_ok(vram_free(addr, rig->queue));
-    assert_ok(vram_tag_quota_set(rig->device, "t", 0, 2048));
-    assert_int_equal(vram_alloc_with(pool, 1100, rig->queue, &options, &addr), VRAM_ERR_LIMIT);
-    assert_ok(vram_tag_stats_get(rig->device, "t", &stats));
-    assert_int_equal(stats.requested_bytes, 1000);
-    assert_int_equal(stats.allocated_bytes, 1024);
-    assert_int_equal(stats.rounding_bytes, 24);
-    assert_int_equal(stats.peak_allocated_bytes, 2048);
-    assert_int_equal(stats.allocs, 2);
-    assert_int_equal(stats.live_blocks, 1);
-    assert_int_equal(stats.quota_refusals, 1);
-    assert_int_equal(stats.budget_bytes.value, 2048);
-    assert_ok(vram_device_peaks_reset(rig->device));
-    assert_ok(vram_tag_stats_get(rig->device, "t", &stats));
-    assert_int_equal(stats.peak_allocated_bytes, 1024);
-}
-
 /* ------------------------------------------------------------------------- peaks */
 
 /* Takes and frees so many bytes: a peak of that much above what there is. */
@@ -139,35 +110,6 @@ TEST(scopes_have_their_own_peaks, "sim:memory=1G") {
     assert_ok(vram_pool_peaks_reset(pool));
     assert_int_equal(of_pool(pool).peak_requested_bytes, 1000);
     assert_int_equal(of_pool(pool).peak_reserved_bytes, of_pool(pool).reserved_bytes);
-}
-
-TEST(devices_and_contexts_have_scopes_too, "sim:memory=1G,devices=2") {
-    vram_peaks peaks = {.size = sizeof peaks};
-    vram_pool *pool = pool_on(rig->device), *far = pool_on(rig->other);
-    bump(pool, rig->queue, 64 * MIB);
-    bump(far, rig->other_queue, 64 * MIB);
-    assert_ok(vram_queue_wait(rig->queue, 30 * SECOND));
-    assert_ok(vram_queue_wait(rig->other_queue, 30 * SECOND));
-    assert_ok(vram_pool_trim(pool, NULL, NULL));
-    assert_ok(vram_pool_trim(far, NULL, NULL));
-    assert_ok(vram_device_peaks_begin(rig->device));
-    assert_ok(vram_context_peaks_begin(rig->context));
-    assert_int_equal(of_device(rig->device).peak_scopes, 1);
-    assert_int_equal(of_context(rig->context).peak_scopes, 1);
-    bump(pool, rig->queue, 4 * MIB);
-    bump(far, rig->other_queue, 6 * MIB);
-    assert_ok(vram_device_peaks_end(rig->device, &peaks));
-    assert_int_equal(peaks.requested_bytes, 4 * MIB);
-    assert_int_equal(peaks.reserved_bytes, 4 * MIB);
-    assert_ok(vram_context_peaks_end(rig->context, &peaks));
-    assert_int_equal(peaks.requested_bytes, 6 * MIB);
-    assert_int_equal(peaks.reserved_bytes, 10 * MIB);
-    assert_int_equal(of_device(rig->device).peak_requested_bytes, 64 * MIB);
-    assert_int_equal(of_context(rig->context).peak_reserved_bytes, 128 * MIB);
-    assert_ok(vram_device_peaks_reset(rig->device));
-    assert_ok(vram_context_peaks_reset(rig->context));
-    assert_int_equal(of_device(rig->device).peak_requested_bytes, 0);
-    assert_int_equal(of_context(rig->context).peak_reserved_bytes, 10 * MIB);
 }
 
 /* ---------------------------------------------------------------------- rounding */
@@ -222,45 +164,4 @@ TEST(acceptance_11_over_full_bins_add_up) {
         assert_int_equal(of_device(rig.device).reserved_bytes, 0);
         rig_end_clean(&rig);
     }
-}
-
-/* ------------------------------------------------------------------------- races */
-
-static void *work(void *argument) {
-    vram_pool *pool = argument;
-    for (int i = 0; i < 3000; i++) {
-        vram_addr addr;
-        uint64_t size = (uint64_t)(i * 7919 % 70000);
-        if (vram_alloc(pool, size, NULL, &addr) == VRAM_OK) {
-            vram_free(addr, NULL);
-        }
-    }
-    return NULL;
-}
-
-/* Sums and scopes while threads work; at the end nothing is left over. */
-TEST(sums_may_be_asked_for_at_any_time, "sim:memory=1G") {
-    pthread_t crew[3];
-    vram_peaks peaks = {.size = sizeof peaks};
-    vram_pool *pools[3];
-    for (int i = 0; i < 3; i++) {
-        pools[i] = pool_on(rig->device);
-        assert_int_equal(pthread_create(&crew[i], NULL, work, pools[i]), 0);
-    }
-    for (int i = 0; i < 50; i++) {
-        assert_ok(vram_device_peaks_begin(rig->device));
-        assert_true(of_device(rig->device).requested_bytes <= 3 * 70000);
-        vram_pool_stats all = of_context(rig->context);
-        assert_true(all.allocs >= all.frees && all.allocs - all.frees <= 3);
-        assert_ok(vram_device_peaks_end(rig->device, &peaks));
-        assert_ok(vram_pool_peaks_reset(pools[i % 3]));
-    }
-    for (int i = 0; i < 3; i++) {
-        pthread_join(crew[i], NULL);
-    }
-    vram_pool_stats stats = of_context(rig->context);
-    assert_int_equal(stats.requested_bytes + stats.allocated_bytes, 0);
-    assert_int_equal(stats.allocs, 9000);
-    assert_ok(vram_device_peaks_reset(rig->device));
-    assert_int_equal(of_device(rig->device).peak_requested_bytes, 0);
 }

@@ -4,14 +4,12 @@
  * again reads the pattern; a correct program sees no difference.
  */
 #include "base/option.h"
-#include "byte_units.h"
 #include "unit/assert_ok.h"
 #include "unit/stats_of.h"
 #include "vram/vram.h"
 
 #include <sched.h>
 #include <stdatomic.h>
-#include <string.h>
 
 enum { PATTERN = 0xCD, BYTES = 40 * 1024 };
 
@@ -106,26 +104,6 @@ TEST(new_blocks_have_the_pattern) {
     }
 }
 
-/* The caches of threads serve as much as without: what they hand out is looked at, too. */
-TEST(caches_serve_as_without) {
-    enum { OPS = 400, LIVE = 16 };
-    vram_pool_stats stats[2];
-    for (int way = 0; way < 2; way++) {
-        struct rig rig = rig_make("sim", "memory=64M,granule=64K", way ? "stream" : "off", 0);
-        vram_addr live[LIVE] = {0};
-        for (uint32_t i = 0, random = 7; i < OPS; i++) {
-            random = random * 1664525 + 1013904223;
-            vram_addr *slot = &live[random >> 28];
-            assert_ok(vram_free(*slot, rig.queue));
-            assert_ok(vram_alloc(rig.pool, 512 + (random >> 12) % 8 * 1000, rig.queue, slot));
-        }
-        stats[way] = stats_of(rig.pool);
-        rig_end(&rig);
-    }
-    assert_true(stats[1].cache_hits > stats[0].cache_hits * 3 / 4);
-    assert_int_equal(stats[1].reserved_bytes, stats[0].reserved_bytes);
-}
-
 /* Without a queue nobody's order is known; a graph would run the fill at each of its launches. */
 TEST(some_blocks_are_not_filled) {
     vram_sim_fault refused = {
@@ -167,37 +145,6 @@ static void queue_hold(const struct rig *rig, vram_queue *queue) {
     kernel_may_end = false;
     assert_ok(vram_kernel_create(rig->device, &source, &kernel));
     assert_ok(vram_queue_launch(queue, kernel, &launch));
-}
-
-/* Another queue reads a block, late; the block is freed and handed out again. */
-TEST(late_readers_are_seen) {
-    static uint8_t read[BYTES];
-    static const struct {
-        const char *poison;
-        bool forgets; /* to say that the other queue uses the block */
-        uint8_t found;
-    } rows[] = {{"off", true, 0x11}, {"stream", true, PATTERN}, {"stream", false, 0x11}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct rig rig = rig_make("host", "", rows[i].poison, 0);
-        vram_addr addr, next;
-        assert_ok(vram_alloc(rig.pool, BYTES, rig.queue, &addr));
-        assert_ok(vram_queue_fill(rig.queue, addr, 0x11, 1, BYTES));
-        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-        queue_hold(&rig, rig.other);
-        assert_ok(vram_queue_download(rig.other, read, addr, BYTES));
-        if (!rows[i].forgets) {
-            assert_ok(vram_use(addr, rig.other));
-        }
-        assert_ok(vram_free(addr, rig.queue));
-        assert_ok(vram_alloc(rig.pool, BYTES, rig.queue, &next));
-        assert_int_equal(next == addr, rows[i].forgets);
-        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-        kernel_may_end = true;
-        assert_ok(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT));
-        assert_int_equal(read[0], rows[i].found);
-        assert_int_equal(read[BYTES - 1], rows[i].found);
-        rig_end(&rig);
-    }
 }
 
 /* The fill of a block waits on a busy queue. The block is freed on another one, and its next owner

@@ -148,39 +148,6 @@ TEST(acceptance_21_an_error_propagates, "sim:memory=64M") {
     vram_stream_set_destroy(set);
 }
 
-/* A lost device ends all waits, those of points that were made before among them. */
-TEST(acceptance_21_a_lost_device_hangs_nobody, "sim:memory=64M,lag=100,seed=3") {
-    vram_async_state found;
-    vram_async async;
-    vram_error error;
-    vram_point point;
-    vram_addr addr;
-    vram_stream_set *set = set_of(rig, 0);
-    assert_ok(vram_device_alloc(rig->device, MIB, VRAM_MEMORY_DEVICE, &addr));
-    assert_ok(vram_queue_fill(stream(set, 1), addr, 7, 1, MIB));
-    hook_set(rig->device);
-    hook.poll_answer = VRAM_ERR_NOT_READY;
-    assert_ok(vram_stream_set_mark(set, &point));
-    assert_ok(vram_stream_set_sync(set, &async));
-    hook.poll_answer = VRAM_OK;
-    fault(rig, VRAM_SIM_POLL, 1, false, VRAM_SIM_DEVICE_LOST);
-    assert_took(assert_int_equal(vram_stream_set_wait(set, 30 * SECOND), VRAM_ERR_DEVICE_LOST), 0,
-                10 * SECOND);
-    assert_int_equal(vram_point_wait(point, 30 * SECOND), VRAM_ERR_DEVICE_LOST);
-    assert_int_equal(vram_async_wait(&async, 30 * SECOND), VRAM_ERR_DEVICE_LOST);
-    assert_ok(vram_async_state_get(&async, &found));
-    assert_int_equal(found, VRAM_ASYNC_ERROR);
-    assert_ok(vram_async_error_get(&async, &error));
-    assert_int_equal(error.status, VRAM_ERR_DEVICE_LOST);
-    assert_string_equal(error.operation, "vram_stream_set_sync");
-    vram_async_end(&async);
-    assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_DEVICE_LOST);
-    assert_int_equal(vram_stream_set_mark(set, &point), VRAM_ERR_DEVICE_LOST);
-    assert_int_equal(vram_stream_set_barrier(set), VRAM_ERR_DEVICE_LOST);
-    assert_took(vram_stream_set_destroy(set), 0, 10 * SECOND);
-    assert_ok(vram_device_free(rig->device, addr));
-}
-
 /* ------------------------------------------------------------------------ deadlines */
 
 /* Eight streams that do not finish take one deadline, not eight; so does the end of the set. */
@@ -279,34 +246,4 @@ TEST(waits_order_streams) {
         assert_ok(vram_device_free(rig.device, addr));
         rig_end_clean(&rig);
     }
-}
-
-/* ----------------------------------------------------------------------- any number */
-
-TEST(any_number_with_names_and_priorities, "sim:memory=64M") {
-    static const vram_stream_plan plans[] = {{"low", -1}, {NULL, 0}, {"high", 5}};
-    vram_stream_set_options options = {.size = sizeof options, .count = 3, .streams = plans};
-    vram_stream_set *set;
-    vram_queue *queue, *again;
-    assert_ok(vram_stream_set_create(rig->device, &options, &set));
-    assert_int_equal(info_of(set, 0).priority, -1);
-    assert_int_equal(info_of(set, 2).priority, 5);
-    assert_string_equal(info_of(set, 1).name, "1");
-    assert_ok(vram_stream_set_find(set, "high", &queue));
-    assert_ptr_equal(queue, stream(set, 2));
-    assert_int_equal(vram_stream_set_find(set, "compute", &queue), VRAM_ERR_INVALID);
-    assert_ok(vram_stream_set_transfer(set, &queue)); /* made once */
-    assert_ok(vram_stream_set_transfer(set, &again));
-    assert_ptr_equal(queue, again);
-    for (uint32_t i = 0; i < 3; i++) {
-        assert_ptr_not_equal(queue, stream(set, i));
-        assert_ok(vram_stream_set_next(set, &again)); /* it takes no turn */
-        assert_ptr_equal(again, stream(set, i));
-    }
-    vram_stream_set_destroy(set);
-    set = set_of(rig, VRAM_STREAMS_MAX);
-    assert_string_equal(info_of(set, VRAM_STREAMS_MAX - 1).name, "63");
-    assert_ok(vram_stream_set_transfer(set, &queue));
-    assert_ok(vram_stream_set_wait(set, 30 * SECOND));
-    vram_stream_set_destroy(set);
 }

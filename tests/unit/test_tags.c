@@ -5,11 +5,9 @@
  */
 #include "byte_units.h"
 #include "unit/device_world.h"
-#include "unit/race_rounds.h"
 #include "unit/stats_of.h"
 #include "vram/limits.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -131,28 +129,6 @@ TEST(hits_count_for_their_tags) {
     }
 }
 
-/* Names at different addresses, and different names at one address. */
-TEST(many_names, "sim:memory=1G") {
-    enum { COUNT = 3000 };
-    static vram_addr addrs[COUNT];
-    char name[32];
-    vram_pool *pool;
-    assert_ok(vram_pool_create(rig->device, NULL, &pool));
-    for (int i = 0; i < COUNT; i++) {
-        snprintf(name, sizeof name, "all/%d/x", i);
-        assert_ok(take(pool, 512, name, rig->queue, &addrs[i]));
-    }
-    assert_int_equal(vram_tag_count(rig->device), 1 + 2 * COUNT);
-    assert_int_equal(tag_of(rig->device, "all").used_bytes, COUNT * 512);
-    for (int i = 0; i < COUNT; i++) {
-        snprintf(name, sizeof name, "all/%d", i);
-        assert_int_equal(tag_of(rig->device, name).used_bytes, 512);
-        assert_ok(vram_free(addrs[i], rig->queue));
-    }
-    assert_int_equal(tag_of(rig->device, "all").used_bytes, 0);
-    assert_int_equal(tag_of(rig->device, "all").peak_bytes, COUNT * 512);
-}
-
 /* ------------------------------------------------------------------------ quotas */
 
 TEST(hard_quotas_refuse_and_name_the_tag, "sim:memory=1G") {
@@ -186,36 +162,6 @@ TEST(hard_quotas_refuse_and_name_the_tag, "sim:memory=1G") {
     assert_ok(take(pool, 4 * MIB, "tenant/model/b", rig->queue, &addr));
     assert_ok(vram_tag_quota_set(rig->device, "tenant", 0, 0)); /* none any more */
     assert_ok(take(pool, 100 * MIB, "tenant", rig->queue, &addr));
-}
-
-/* Children may be promised more than their parent has: whichever quota is reached first counts. */
-TEST(children_may_exceed_their_parent, "sim:memory=1G") {
-    vram_pool *pool;
-    vram_addr addr;
-    assert_ok(vram_pool_create(rig->device, NULL, &pool));
-    assert_ok(vram_tag_quota_set(rig->device, "p/a", 0, 20 * MIB)); /* alone more than the parent */
-    assert_ok(vram_tag_quota_set(rig->device, "p/b", 0, 8 * MIB));
-    assert_ok(vram_tag_quota_set(rig->device, "p", 0, 10 * MIB));
-    assert_ok(take(pool, 8 * MIB, "p/b", rig->queue, &addr));
-    assert_int_equal(take(pool, 3 * MIB, "p/a", rig->queue, &addr), VRAM_ERR_LIMIT);
-    expect_told("quota of tag \"p\"");
-    assert_int_equal(tag_of(rig->device, "p/a").used_bytes, 0);
-    assert_ok(take(pool, 2 * MIB, "p/a", rig->queue, &addr));
-    assert_int_equal(take(pool, 1, "p/b", rig->queue, &addr), VRAM_ERR_LIMIT);
-    expect_told("quota of tag \"p/b\"");
-}
-
-/* Below what is live: what is live stays, and nothing more comes. */
-TEST(quotas_may_be_lowered, "sim:memory=1G") {
-    vram_pool *pool;
-    vram_addr first, addr;
-    assert_ok(vram_pool_create(rig->device, NULL, &pool));
-    assert_ok(take(pool, 8 * MIB, "t/m", rig->queue, &first));
-    assert_int_equal(vram_tag_quota_set(rig->device, "t", 0, 4 * MIB), VRAM_ERR_LIMIT);
-    assert_int_equal(tag_of(rig->device, "t").hard_bytes, 4 * MIB);
-    assert_int_equal(take(pool, 1, "t", rig->queue, &addr), VRAM_ERR_LIMIT);
-    assert_ok(vram_free(first, rig->queue));
-    assert_ok(take(pool, 4 * MIB, "t/m", rig->queue, &addr));
 }
 
 /* An allocation that fails for another reason gives its charge back. */
@@ -363,66 +309,5 @@ TEST(unreadable_quotas_are_refused) {
 }
 
 /* -------------------------------------------------------------------------- races */
-
-struct worker {
-    pthread_t thread;
-    vram_device *device;
-    vram_pool *pool;
-    vram_queue *queue;
-    unsigned seed;
-};
-
-#define QUOTA (768 * KIB) /* less than one thread would hold */
-
-static void *work(void *argument) {
-    struct worker *worker = argument;
-    vram_addr held[32] = {0};
-    char name[32];
-    for (unsigned i = 0; i < race_rounds(1500); i++) {
-        worker->seed = worker->seed * 1664525 + 1013904223;
-        unsigned slot = (worker->seed >> 8) % 32;
-        vram_free(held[slot], worker->queue);
-        held[slot] = 0;
-        snprintf(name, sizeof name, "t/%u/%u", (worker->seed >> 16) % 3, (worker->seed >> 20) % 50);
-        (void)take(worker->pool, (worker->seed >> 12) % (64 * KIB), name, worker->queue,
-                   &held[slot]);
-        vram_tag_info info = {.size = sizeof info};
-        if (vram_tag_info_get(worker->device, "t", &info) != VRAM_OK || info.used_bytes > QUOTA) {
-            return worker; /* more than the quota */
-        }
-    }
-    for (int i = 0; i < 32; i++) {
-        vram_free(held[i], worker->queue);
-    }
-    return NULL;
-}
-
-/* A quota holds at every moment, and what threads take and give back adds up. */
-TEST(threads_keep_a_quota_together, "sim:memory=1G") {
-    enum { CREW = 4 };
-    struct worker crew[CREW];
-    vram_pool *pool;
-    void *wrong;
-    assert_ok(vram_pool_create(rig->device, NULL, &pool));
-    assert_ok(vram_tag_quota_set(rig->device, "t", 0, QUOTA));
-    for (int i = 0; i < CREW; i++) {
-        crew[i] = (struct worker){
-            .device = rig->device, .pool = pool, .queue = rig->queue, .seed = (unsigned)i + 1};
-        assert_int_equal(pthread_create(&crew[i].thread, NULL, work, &crew[i]), 0);
-    }
-    for (int i = 0; i < CREW; i++) {
-        pthread_join(crew[i].thread, &wrong);
-        assert_null(wrong);
-    }
-    assert_int_equal(tag_of(rig->device, "t").used_bytes, 0);
-    assert_true(tag_of(rig->device, "t").peak_bytes <= QUOTA);
-    assert_true(tag_of(rig->device, "t").refusals > 0);
-    for (uint32_t i = 0; i < vram_tag_count(rig->device); i++) {
-        vram_tag_info info = {.size = sizeof info};
-        assert_ok(vram_tag_info_at(rig->device, i, &info));
-        assert_int_equal(info.used_bytes + info.own_bytes + info.requested_bytes, 0);
-        assert_int_equal(info.live_blocks, 0);
-    }
-}
 
 EACH_TEST(start, clean_environment)

@@ -9,33 +9,6 @@
 #include "unit/transfer_world.h"
 #include "vram/transfer.h"
 
-/* ---------------------------------------------------------------- strategies */
-
-/* A wait that sleeps between looks keeps its deadline, with no interval and with one of
-   centuries. */
-TEST(polling_keeps_deadlines) {
-    static const uint64_t intervals[] = {0, 1, 1000, 50000000, UINT64_MAX};
-    static struct gate gate;
-    static char data[64];
-    struct rig rig = rig_make("host", NULL);
-    vram_addr addr = memory_of(rig.device, sizeof data);
-    for (size_t i = 0; i < sizeof intervals / sizeof intervals[0]; i++) {
-        vram_transfer_options options = by(VRAM_TRANSFER_DMA_POLLING);
-        vram_async async;
-        options.poll_ns = intervals[i];
-        gate_shut(rig.device, rig.queue, &gate);
-        assert_ok(vram_transfer_upload(rig.queue, addr, data, sizeof data, &options, &async));
-        uint64_t before = vr_os_now();
-        assert_int_equal(vram_async_wait(&async, 3000000), VRAM_ERR_TIMEOUT);
-        uint64_t took = vr_os_now() - before;
-        assert_true(took >= 3000000 && took < 30 * SECOND);
-        gate_open(&gate);
-        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-        assert_ok(vram_async_wait(&async, 0));
-    }
-    vram_context_destroy(rig.context);
-}
-
 /* ------------------------------------------------------------------- batches */
 
 /* Neighbours on both sides are one copy; neighbours on the device alone are gathered into one. */

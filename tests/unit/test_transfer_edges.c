@@ -7,8 +7,6 @@
 #include "unit/transfer_world.h"
 #include "vram/vram.h"
 
-#include <stdlib.h>
-
 /* ---------------------------------------------------------------------- lists */
 
 /* Nothing is copied where both sides are the same memory; in a list and in a rectangle, too. */
@@ -27,42 +25,6 @@ TEST(direct_lists, "sim:memory=64M") {
     assert_ok(vram_transfer_2d(rig->queue, &rectangle, &direct, &async));
     assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
     assert_int_equal(calls_of(rig, VRAM_SIM_COPY), 0);
-}
-
-/* More rows than are made into pieces at a time, and not a multiple of it. */
-TEST(tall_rectangles) {
-    enum { ROWS = 65536 + 3 };
-    struct rig rig = rig_make("host", NULL);
-    unsigned char *from = pattern_of(2 * ROWS, 3), *back = calloc(2, ROWS);
-    vram_addr addr = memory_of(rig.device, 2 * ROWS);
-    vram_async async;
-    vram_copy_2d up = {{.to = addr, .from_host = from}, 1, ROWS, 2, 2};
-    vram_copy_2d down = {{.to_host = back, .from = addr}, 1, ROWS, 2, 2};
-    assert_ok(vram_transfer_2d(rig.queue, &up, NULL, &async));
-    expect_result(&async, ROWS);
-    assert_ok(vram_transfer_2d(rig.queue, &down, NULL, &async));
-    expect_result(&async, ROWS);
-    for (size_t i = 0; i < ROWS; i++) {
-        assert_int_equal(back[2 * i], from[2 * i]);
-        assert_int_equal(back[2 * i + 1], 0);
-    }
-    free(from);
-    free(back);
-    vram_context_destroy(rig.context);
-}
-
-/* --------------------------------------------------------------------- markers */
-
-/* With a deadline of its own: page-locked memory and copies on the device do not wait before. */
-TEST(deadlines_of_copies_that_do_not_wait, "sim:memory=64M,lag=3") {
-    vram_transfer_options sync = by(VRAM_TRANSFER_SYNC);
-    vram_addr locked, a = memory_of(rig->device, 4096), b = memory_of(rig->device, 4096);
-    sync.timeout_ns = 60 * SECOND;
-    assert_ok(vram_device_alloc(rig->device, 4096, VRAM_MEMORY_PINNED, &locked));
-    memset((void *)(uintptr_t)locked, 7, 4096);
-    assert_ok(vram_transfer_copy(rig->queue, a, locked, 4096, &sync, NULL));
-    assert_ok(vram_transfer_copy(rig->queue, b, a, 4096, &sync, NULL));
-    expect_contents(rig->queue, b, (void *)(uintptr_t)locked, 4096);
 }
 
 /* --------------------------------------------------------------------------- ends */

@@ -3,54 +3,13 @@
  * test_transfer_faults.c: transfers whose every driver call and every allocation fails in turn,
  * once and for ever, and devices that are lost under them.
  */
-#include "unit/fault_step.h"
 #include "unit/gate_world.h"
 #include "unit/mem_world.h"
 #include "unit/transfer_world.h"
 #include "vram/pinned.h"
 #include "vram/transfer.h"
 
-enum { N = 24, EACH = 512 };
-
-static unsigned char data[4 * N * EACH];
-
 /* ------------------------------------------------------------------ each part */
-
-typedef vram_status transfer_fn(struct rig *rig, vram_addr a, vram_addr b, vram_async *async);
-
-static vram_status plain(struct rig *rig, vram_addr a, vram_addr b, vram_async *async) {
-    vram_status status = vram_transfer_upload(rig->queue, a, data, sizeof data, NULL, async);
-    if (status == VRAM_OK) {
-        vram_async_end(async);
-        status = vram_transfer_copy(rig->queue, b, a, sizeof data, NULL, async);
-    }
-    if (status == VRAM_OK) {
-        vram_async_end(async);
-        status = vram_transfer_download(rig->queue, data, b, sizeof data, NULL, async);
-    }
-    if (status == VRAM_OK) {
-        vram_async_end(async);
-        status = vram_transfer_fill(rig->queue, a, 1, 1, sizeof data, NULL, async);
-    }
-    return status;
-}
-
-static vram_status strided(struct rig *rig, vram_addr a, vram_addr b, vram_async *async) {
-    vram_copy_2d copy = {{.to = a, .from_host = data}, EACH, N, EACH, 2 * EACH};
-    (void)b;
-    return vram_transfer_2d(rig->queue, &copy, NULL, async);
-}
-
-static vram_status listed(struct rig *rig, vram_addr a, vram_addr b, vram_async *async) {
-    vram_copy list[2 * N];
-    for (uint64_t i = 0; i < N; i++) {
-        list[2 * i] =
-            (vram_copy){.to = a + i * EACH, .from_host = data + (i * 5 % N) * EACH, .bytes = EACH};
-        list[2 * i + 1] =
-            (vram_copy){.to = b + 2 * i * EACH, .from = a + (2 * N + i) * EACH, .bytes = EACH};
-    }
-    return vram_transfer_batch(rig->queue, list, 2 * N, NULL, async);
-}
 
 /* Large enough for staging. */
 static unsigned char much[300 * 1024];
@@ -123,39 +82,4 @@ TEST(registered_memory_goes_as_it_is, "sim:memory=64M") {
         assert_int_equal(stats.operations, i >= 1);
     }
     expect_contents(rig->queue, a, much, sizeof much);
-}
-
-/* ----------------------------------------------------------------------- lost */
-
-/* The device is lost at call 1, 2, 3 ...: the call says so, or the handle does, once, and every
-   time it is asked; and whatever was taken for the transfer has gone when the context has. */
-TEST(lost_in_the_middle) {
-    transfer_fn *const parts[] = {plain, listed, strided};
-    for (int part = 0; part < 3; part++) {
-        bool struck = true;
-        for (uint64_t nth = 1; struck; nth += FAULT_STEP) {
-            struct rig rig = rig_make("sim", "memory=64M,lag=5,real=on");
-            vram_addr a = memory_of(rig.device, sizeof data),
-                      b = memory_of(rig.device, sizeof data);
-            struct told told = {0};
-            vram_async async = {{0}};
-            assert_true(nth < 500);
-            fault(&rig, VRAM_SIM_ANY, nth, false, VRAM_SIM_DEVICE_LOST);
-            vram_status status = parts[part](&rig, a, b, &async);
-            if (status == VRAM_OK) {
-                assert_ok(vram_async_then(&async, tell, &told));
-                status = vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT);
-                assert_int_equal(times(&told), 1);
-                assert_int_equal(told.status, status);
-            }
-            struck = sim_state(&rig).faults > 0;
-            assert_true(status == VRAM_OK || (struck && status == VRAM_ERR_DEVICE_LOST));
-            if (status != VRAM_OK) {
-                assert_int_equal(vram_error_get()->status, VRAM_ERR_DEVICE_LOST);
-            }
-            assert_ok(vram_sim_fault_set(rig.context, NULL));
-            vram_context_destroy(rig.context);
-            assert_true(times(&told) <= 1);
-        }
-    }
 }

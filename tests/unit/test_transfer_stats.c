@@ -13,7 +13,6 @@
 #include "xfer/transfer_counts.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 static struct vr_device_object *enter(vram_device *device) {
     void *entered;
@@ -97,59 +96,6 @@ TEST(overlap_and_stalls, "sim:") {
 }
 
 /* ------------------------------------------------------------------- transfers */
-
-static uint64_t operations_of(vram_device *device, vram_transfer_direction direction,
-                              vram_transfer_route route) {
-    return transfer_stats_of(device, direction, route).operations;
-}
-
-/* Copies of every strategy are counted where they belong, with or without a handle, and none
-   twice. */
-TEST(public_copies_are_counted) {
-    enum { BYTES = 4096 };
-    static unsigned char bytes[BYTES];
-    struct rig rig = rig_make("host", NULL);
-    vram_transfer_options how = {.size = sizeof how};
-    vram_addr addr;
-    vram_async async;
-    assert_ok(vram_device_alloc(rig.device, 2 * BYTES, VRAM_MEMORY_DEVICE, &addr));
-    assert_ok(vram_transfer_upload(rig.queue, addr, bytes, BYTES, NULL, &async));
-    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
-    assert_int_equal(operations_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC), 1);
-    how.strategy = VRAM_TRANSFER_SYNC;
-    assert_ok(vram_transfer_download(rig.queue, bytes, addr, BYTES, &how, NULL));
-    vram_transfer_stats sync =
-        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_SYNC);
-    assert_int_equal(sync.operations, 1);
-    assert_int_equal(sync.bytes, BYTES);
-    assert_true(sync.waited_ns > 0 && sync.waited_ns <= sync.latency_ns);
-    how.strategy = VRAM_TRANSFER_DMA_POLLING;
-    assert_ok(vram_transfer_copy(rig.queue, addr + BYTES, addr, BYTES, &how, &async));
-    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
-    assert_int_equal(operations_of(rig.device, VRAM_TRANSFER_ON_DEVICE, VRAM_ROUTE_DMA_POLLING), 1);
-    assert_ok(vram_transfer_fill(rig.queue, addr, 7, 4, BYTES, NULL, NULL));
-    assert_int_equal(operations_of(rig.device, VRAM_TRANSFER_FILL, VRAM_ROUTE_ASYNC), 1);
-    vram_copy list[2] = {{.to = addr, .from_host = bytes, .bytes = 100},
-                         {.to = addr + 200, .from_host = bytes + 300, .bytes = 50}};
-    assert_ok(vram_transfer_batch(rig.queue, list, 2, NULL, &async));
-    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
-    vram_transfer_stats batch =
-        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_BATCH);
-    assert_int_equal(batch.operations, 1);
-    assert_int_equal(batch.bytes, 150);
-    vram_transfer_stats all = transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
-    assert_int_equal(all.started, 5);
-    assert_int_equal(all.operations, 5);
-    assert_int_equal(all.failures, 0);
-    assert_int_equal(vram_transfer_upload(rig.queue, addr + BYTES, bytes, 2 * BYTES, NULL, NULL),
-                     VRAM_ERR_INVALID); /* refused before anything began: not counted */
-    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).started, 5);
-    vram_error_clear();
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_device_free(rig.device, addr));
-    vram_context_destroy(rig.context);
-}
 
 /* What the driver refuses, and what a lost device leaves behind, ends as a failure, exactly
    once. */
@@ -255,29 +201,6 @@ TEST(percentiles) {
     assert_int_equal(vram_transfer_stats_percentile(NULL, 50), 0);
 }
 
-/* The time of a transfer that is under way counts from its beginning, not from the device's. */
-TEST(what_is_under_way_counts) {
-    struct vr_transfer_count first, second;
-    vram_transfer_stats stats = {.size = sizeof stats};
-    struct rig rig = rig_make("sim", "");
-    struct vr_device_object *device = enter(rig.device);
-    vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING, &first);
-    vr_transfer_end(&first, 10, VRAM_OK); /* the counters are there from now on */
-    assert_ok(vram_transfer_stats_get(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY, &stats));
-    uint64_t before = stats.busy_ns;
-    usleep(30000);
-    uint64_t begun = vr_clock_now();
-    vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING, &second);
-    usleep(2000);
-    assert_ok(vram_transfer_stats_get(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY, &stats));
-    uint64_t elapsed = vr_clock_now() - begun;
-    assert_true(stats.busy_ns - before >= 1000000);
-    assert_true(stats.busy_ns - before <= elapsed + 1000000);
-    vr_transfer_end(&second, 10, VRAM_OK);
-    vr_leave(device);
-    rig_end_clean(&rig);
-}
-
 /* What does not change with the time is in the page of one ended transfer. */
 static void expect_numbers(const char *text, const vram_transfer_stats *stats) {
     const struct {
@@ -349,29 +272,4 @@ TEST(as_report, "sim:") {
         vram_transfer_stats_write(rig->device, VRAM_REPORT_TEXT, report_text_take, &page),
         VRAM_ERR_IO);
     vr_leave(device);
-}
-
-/* Small copies of ordinary memory go the driver's way, but not downloads where it makes the caller
-   wait. */
-TEST(small_copies_go_the_drivers_way) {
-    static char memory[1000];
-    vram_addr addr;
-    for (int waits = 0; waits < 2; waits++) {
-        struct rig rig = rig_make("sim", "memory=64M");
-        struct vr_device_object *device = enter(rig.device);
-        device->base.pageable_waits = waits;
-        assert_ok(vram_device_alloc(rig.device, sizeof memory, VRAM_MEMORY_DEVICE, &addr));
-        for (int i = 0; i < 4; i++) {
-            assert_ok(vram_transfer_upload(rig.queue, addr, memory, sizeof memory, NULL, NULL));
-            assert_ok(vram_transfer_download(rig.queue, memory, addr, sizeof memory, NULL, NULL));
-        }
-        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-        assert_int_equal(
-            transfer_stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_STAGED).started, 0);
-        uint64_t staged =
-            transfer_stats_of(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_STAGED).started;
-        assert_int_equal(staged > 0, waits);
-        vr_leave(device);
-        rig_end_clean(&rig);
-    }
 }

@@ -37,20 +37,6 @@ TEST(an_object_is_found_from_end_to_end) {
     assert_null(vr_window_find(UINT64_MAX, &offset));
 }
 
-TEST(addresses_are_given_once) {
-    enum { COUNT = 64 };
-    vram_addr addrs[COUNT];
-    int objects[COUNT];
-    uint64_t offset;
-    for (int i = 0; i < COUNT; i++) {
-        assert_int_equal(vr_window_open(GRANULE, GRANULE, &objects[i], "test", &addrs[i]), VRAM_OK);
-    }
-    for (int i = 0; i < COUNT; i++) {
-        assert_ptr_equal(vr_window_find(addrs[i] + GRANULE - 1, &offset), &objects[i]);
-        vr_window_close(addrs[i], GRANULE);
-    }
-}
-
 /* The n-th system call fails, until none is left: nothing is found, nothing is lost. */
 TEST_FIRST(refusals_leave_nothing) {
     int object;
