@@ -109,6 +109,7 @@ TEST(acceptance_2_failure_has_text) {
         assert_string_equal(error.operation, "long_kernel");
         assert_true(error.text[0] != 0);
         assert_true(vram_async_is_ready(&async));
+        assert_false(vram_async_is_ready(NULL));
     }
     assert_int_equal(times(&told), 1);
     assert_int_equal(told.status, VRAM_ERR_DEVICE_LOST);

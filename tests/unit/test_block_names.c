@@ -69,27 +69,3 @@ TEST(buffers_of_all_kinds_have_their_names, "sim:memory=64M,real=on") {
     assert_ok(vram_buffer_destroy(buffer));
     assert_ok(vram_buffer_destroy(hog));
 }
-
-/* The copy that the host looks at, where it may not touch the memory itself. */
-static bool count_named(void *user, const vram_live_block *block) {
-    *(int *)user += strcmp(block->name, "looked at") == 0;
-    return true;
-}
-
-TEST(mappings_have_the_name_too, "sim:memory=64M") {
-    vram_pool *pool = tracked_pool(rig->device);
-    const vram_live_query query = {.size = sizeof query, .pool = pool};
-    vram_buffer_options options = {.size = sizeof options, .name = "looked at"};
-    vram_buffer *buffer;
-    void *pointer;
-    int found = 0;
-    assert_ok(vram_buffer_create(pool, 4096, rig->queue, &options, &buffer));
-    assert_ok(vram_buffer_map(buffer, 0, 4096, VRAM_MAP_WRITE, NULL, &pointer));
-    assert_ok(vram_live_visit(&query, count_named, &found));
-    assert_int_equal(found, 2);
-    assert_ok(vram_buffer_unmap(buffer));
-    assert_ok(vram_buffer_destroy(buffer));
-    found = 0;
-    assert_ok(vram_live_visit(&query, count_named, &found));
-    assert_int_equal(found, 0);
-}

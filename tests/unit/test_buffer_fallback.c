@@ -152,29 +152,6 @@ TEST(a_return_needs_both) {
     rig_end_clean(&rig);
 }
 
-/* After an attempt that failed the driver is left alone for a while. */
-TEST(a_failed_return_is_not_repeated_at_once) {
-    vram_addr addr;
-    SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "with red zones less fits into the device");
-    struct rig rig = rig_make("sim", "memory=64M,granule=64K");
-    vram_pool *pool = pool_whole(rig.device);
-    vram_buffer *large = fallback(pool, 60 * MIB, rig.queue);
-    vram_buffer *displaced = fallback(pool, 12 * MIB, rig.queue);
-    assert_false(on_device(displaced));
-    assert_ok(vram_buffer_destroy(large));
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_pool_trim(pool, NULL, NULL));
-    fault(&rig, VRAM_SIM_CREATE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
-    assert_ok(vram_buffer_addr(displaced, &addr));
-    uint64_t faults = sim_state(&rig).faults;
-    assert_true(faults > 0);
-    assert_ok(vram_buffer_addr(displaced, &addr));
-    assert_int_equal(sim_state(&rig).faults, faults);
-    assert_false(on_device(displaced));
-    assert_ok(vram_sim_fault_set(rig.context, NULL));
-    rig_end_clean(&rig);
-}
-
 /* With cpu_fallback on, a plain allocation falls back too; by default, and off, it does not. */
 TEST(plain_allocations_fall_back_when_told) {
     static const vram_switch switches[] = {VRAM_SWITCH_DEFAULT, VRAM_SWITCH_ON, VRAM_SWITCH_OFF};

@@ -173,19 +173,6 @@ TEST(a_captured_queue_is_kept_aside, "sim:memory=1G,lag=500,seed=2") {
 
 /* -------------------------------------------------------------------------- points */
 
-/* A number that was taken for a mark which the driver refused is no point: no device waits for
-   it. */
-TEST(a_refused_mark_is_no_point, "sim:devices=2,memory=1G") {
-    vram_point made, refused;
-    assert_ok(vram_queue_mark(rig->queue, &made));
-    fault(rig, VRAM_SIM_SIGNAL, 1, false, 9999);
-    assert_int_equal(vram_queue_mark(rig->queue, &refused), VRAM_ERR_BACKEND);
-    refused = (vram_point){rig->queue, made.value + 1};
-    assert_int_equal(vram_queue_after(rig->other_queue, refused), VRAM_ERR_INVALID);
-    assert_int_equal(vram_point_wait(refused, 0), VRAM_ERR_INVALID);
-    expect_protocol(rig);
-}
-
 /* Memory of the program is in use until the wait says that it is not: a refused marker is no reason
    to say so. */
 TEST(a_wait_needs_no_mark) {
@@ -219,34 +206,6 @@ TEST(a_wait_needs_no_mark) {
     assert_memory_equal(to, from, MIB);
     vram_device_close(rig.device);
     vram_context_destroy(rig.context);
-}
-
-/* Nor is a driver that did not answer when it was asked. One that never answers is believed in the
-   end. */
-TEST(a_wait_asks_again, "sim:memory=1G,real=on,lag=100") {
-    vram_addr addr;
-    vram_point point;
-    assert_ok(vram_device_alloc(rig->device, MIB, VRAM_MEMORY_DEVICE, &addr));
-    for (int signals = 0; signals < 2; signals++) {
-        assert_ok(vram_queue_fill(rig->queue, addr, 7, 1, MIB));
-        assert_int_equal(vram_queue_poll(rig->queue), VRAM_ERR_NOT_READY);
-        fault(rig, signals ? VRAM_SIM_POLL : VRAM_SIM_ANY, signals ? 1 : 2, false, 9999);
-        assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
-        expect_no_record();
-        assert_ok(vram_queue_poll(rig->queue));
-    }
-    assert_ok(vram_queue_fill(rig->queue, addr, 7, 1, MIB));
-    assert_ok(vram_queue_mark(rig->queue, &point));
-    fault(rig, VRAM_SIM_POLL, 1, true, 9999);
-    assert_int_equal(vram_point_wait(point, 0), VRAM_ERR_BACKEND);
-    assert_int_equal(vram_error_get()->native_code, 9999);
-    uint64_t before = vr_os_now();
-    assert_int_equal(vram_point_wait(point, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_BACKEND);
-    assert_true(vr_os_now() - before < 30 * SECOND);
-    assert_int_equal(vram_error_get()->native_code, 9999);
-    assert_ok(vram_sim_fault_set(rig->context, NULL));
-    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_device_free(rig->device, addr));
 }
 
 /* A program may clean up right where the log tells it that a device is lost: inside a call on a

@@ -159,27 +159,3 @@ TEST(copies_go_on_while_a_block_is_resized) {
         rig_end_clean(&rig);
     }
 }
-
-/* ------------------------------------------------------------------------ buffers */
-
-/* Of another device's block the same, and of page-locked blocks. */
-TEST(peers_and_pinned_blocks_have_ends, "sim:memory=1G,devices=2,real=on") {
-    vram_pool_options options = {.size = sizeof options};
-    vram_pool *here = pool_of(rig, 0, NULL), *there, *pinned;
-    vram_addr a, b, c, d;
-    assert_ok(vram_pool_create(rig->other, &options, &there));
-    options.kind = VRAM_MEMORY_PINNED;
-    assert_ok(vram_pool_create(rig->device, &options, &pinned));
-    assert_ok(vram_device_peer_enable(rig->device, rig->other));
-    assert_ok(vram_alloc(here, 300 * KIB, rig->queue, &a));
-    assert_ok(vram_alloc(there, 100 * KIB, rig->other_queue, &b));
-    assert_ok(vram_alloc(there, 100 * KIB, rig->other_queue, &c));
-    assert_ok(vram_alloc(pinned, 100 * KIB, rig->queue, &d));
-    assert_ok(vram_queue_copy(rig->queue, a, b, 100 * KIB));
-    assert_int_equal(vram_queue_copy(rig->queue, a, b, 100 * KIB + 1), VRAM_ERR_INVALID);
-    vram_copy copy = {.to = a, .from = d, .bytes = 100 * KIB};
-    assert_ok(vram_transfer_batch(rig->queue, &copy, 1, NULL, NULL));
-    copy.bytes++;
-    assert_int_equal(vram_transfer_batch(rig->queue, &copy, 1, NULL, NULL), VRAM_ERR_INVALID);
-    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
-}

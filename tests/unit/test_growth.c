@@ -292,26 +292,6 @@ TEST(unused_buffers_are_cleaned_up) {
     rig_end_clean(&rig);
 }
 
-/* ---------------------------------------------------------------------- faults */
-
-/* What a second thread does while a buffer moves. */
-static void resize_again(void *argument) {
-    vram_growth growth = preset("edges");
-    assert_int_equal(vram_buffer_resize(argument, 5, NULL), VRAM_ERR_BUSY);
-    assert_int_equal(vram_buffer_reserve(argument, 5, NULL), VRAM_ERR_BUSY);
-    assert_int_equal(vram_buffer_growth_set(argument, &growth), VRAM_ERR_BUSY);
-}
-
-TEST(one_resize_at_a_time, "sim:memory=1G") {
-    vram_pool *pool = pool_make(rig, 0);
-    vram_buffer *buffer = buffer_of(pool, MIB, rig->queue);
-    hook_set(rig->device);
-    hook.map_meanwhile = resize_again;
-    hook.argument = buffer;
-    assert_ok(vram_buffer_resize(buffer, 16 * MIB, NULL));
-    assert_int_equal(info_of(buffer).capacity_bytes, 16 * MIB);
-}
-
 /* ------------------------------------------------------ drivers that lie, and damage */
 
 /* A driver's impossible answer to the request for new memory is no damage of the old: the buffer is
@@ -353,27 +333,6 @@ TEST(a_lying_driver_leaves_the_buffer) {
         assert_ok(vram_sim_fault_set(rig.context, NULL));
         assert_ok(vram_buffer_resize(buffer, sizes[0], rig.queue));
         assert_int_equal(info_of(buffer).used_bytes, sizes[0]);
-        assert_ok(vram_buffer_destroy(buffer));
-        rig_end_clean(&rig);
-    }
-}
-
-/* Damage of the old memory is reported, and the buffer has still moved with its contents. */
-TEST(damage_is_told_behind_a_move) {
-    for (int resize = 0; resize < 2; resize++) {
-        struct rig rig = rig_make("sim", "memory=64M,granule=64K,lag=3");
-        vram_pool *pool = pool_make(&rig, VRAM_POOL_RED_ZONES);
-        vram_buffer *buffer = buffer_of(pool, 64 * KIB, rig.queue);
-        put(rig.queue, buffer, 0, 64 * KIB, 5);
-        assert_ok(vram_queue_fill(rig.queue, info_of(buffer).addr + 64 * KIB + 1, 0x11, 1, 1));
-        vram_log_set(NULL, NULL, VRAM_LOG_OFF); /* damage is logged as an error */
-        vram_status status = resize ? vram_buffer_resize(buffer, 256 * KIB, rig.queue)
-                                    : vram_buffer_reserve(buffer, 256 * KIB, rig.queue);
-        assert_int_equal(status, VRAM_ERR_CORRUPT);
-        assert_non_null(strstr(vram_error_get()->text, "behind its end"));
-        assert_int_equal(info_of(buffer).used_bytes, (resize ? 256 : 64) * KIB);
-        assert_int_equal(info_of(buffer).capacity_bytes, 256 * KIB);
-        assert_true(is_there(rig.queue, buffer, 64 * KIB, 5));
         assert_ok(vram_buffer_destroy(buffer));
         rig_end_clean(&rig);
     }

@@ -129,12 +129,7 @@ TEST(all_wait_and_one_finds_out, "sim:" SIM) {
 
 static atomic_bool churn_may_end;
 
-/* Each takes long under a sanitizer. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { ROUNDS = 33 };
-#else
-enum { ROUNDS = 300 };
-#endif
 
 /* A thread that takes blocks of all sizes, one at a time, with work behind each. */
 struct worker {

@@ -86,6 +86,7 @@ TEST(acceptance_07_defaults_and_presets) {
         assert_int_equal(limits.cpu_fallback, rows[i].fallback);
         assert_true(limits.hard_bytes == NONE && limits.cached_bytes == NONE);
     }
+    assert_int_equal(vram_preset_get(VRAM_PRESET_DEFAULT, NULL), VRAM_ERR_INVALID);
     struct rig rig = rig_make("sim", "memory=80G");
     vram_pool *pool = pool_with(rig.device, (vram_limits){0});
     vram_limits limits = limits_of(pool), whole = {.size = sizeof whole};
@@ -309,19 +310,6 @@ TEST(more_than_the_device_has_is_no_matter_of_limits) {
     }
 }
 
-/* A driver that does not say how much is free is believed to have said it before, or nothing. */
-TEST(a_device_that_does_not_tell_limits_nothing, "sim:memory=1G") {
-    vram_addr addr;
-    vram_pool *pool =
-        pool_with(rig->device, (vram_limits){.fraction = 1, .min_free_bytes = 900 * MIB});
-    fault(rig, VRAM_SIM_MEMORY_INFO, 1, true, VRAM_SIM_NOT_SUPPORTED);
-    assert_ok(vram_alloc(pool, 500 * MIB, rig->queue, &addr));
-    expect_no_record();
-    assert_ok(vram_sim_fault_set(rig->context, NULL));
-    assert_ok(vram_sim_clock_advance(rig->context, SECOND));
-    assert_int_equal(vram_alloc(pool, 2 * MIB, rig->queue, &addr), VRAM_ERR_LIMIT);
-}
-
 /* ------------------------------------------------------------------- hard limits */
 
 TEST(hard_limits_of_pools) {
@@ -537,72 +525,6 @@ TEST(cached_blocks_bound_the_pool) {
         pthread_barrier_destroy(&barrier);
         rig_end_clean(&rig);
     }
-}
-
-/* ------------------------------------------------------------------------- races */
-
-struct worker {
-    pthread_t thread;
-    vram_pool *pool;
-    vram_queue *queue;
-    unsigned seed;
-    atomic_int *stop;
-    atomic_uint_fast64_t refused;
-};
-
-static void *work(void *argument) {
-    struct worker *worker = argument;
-    vram_addr held[16] = {0};
-    while (!atomic_load(worker->stop)) {
-        worker->seed = worker->seed * 1664525 + 1013904223;
-        unsigned slot = (worker->seed >> 8) % 16;
-        vram_free(held[slot], worker->queue);
-        held[slot] = 0;
-        uint64_t size = (worker->seed >> 12) % (4 * MIB);
-        vram_alloc_options options = {.size = sizeof options, .flags = VRAM_ALLOC_NO_WAIT};
-        vram_status status =
-            vram_alloc_with(worker->pool, size, worker->queue, &options, &held[slot]);
-        worker->refused += status == VRAM_ERR_LIMIT;
-    }
-    for (int i = 0; i < 16; i++) {
-        vram_free(held[i], worker->queue);
-    }
-    return NULL;
-}
-
-static bool all_were_refused(struct worker *crew, int count) {
-    bool all = true;
-    for (int i = 0; i < count; i++) {
-        all = all && atomic_load(&crew[i].refused) > 0;
-    }
-    return all;
-}
-
-/* Several plans at once, each within the limit, are so together too, whoever moves it meanwhile. */
-TEST(threads_together_stay_below) {
-    enum { CREW = 4, ROUNDS = 60 };
-    struct worker crew[CREW];
-    atomic_int stop = 0;
-    struct rig rig = rig_make("sim", "memory=1G,lag=10");
-    vram_pool *pool = pool_with(rig.device, (vram_limits){.hard_bytes = 64 * MIB});
-    for (int i = 0; i < CREW; i++) {
-        crew[i] = (struct worker){.pool = pool, .seed = (unsigned)i + 1, .stop = &stop};
-        assert_ok(vram_queue_create(rig.device, NULL, &crew[i].queue));
-        assert_int_equal(pthread_create(&crew[i].thread, NULL, work, &crew[i]), 0);
-    }
-    for (int i = 0; i < ROUNDS || !all_were_refused(crew, CREW); i++) {
-        uint64_t most = (i % 3 == 2 ? 32 : 64) * MIB;
-        vram_status status = set_limits(pool, (vram_limits){.hard_bytes = most});
-        assert_true(status == VRAM_OK || (most == 32 * MIB && status == VRAM_ERR_LIMIT));
-        assert_true(stats_of(pool).reserved_bytes <= 64 * MIB);
-        assert_true(sim_state(&rig).live_bytes <= 64 * MIB);
-    }
-    atomic_store(&stop, 1);
-    for (int i = 0; i < CREW; i++) {
-        pthread_join(crew[i].thread, NULL);
-    }
-    assert_true(stats_of(pool).peak_reserved_bytes <= 64 * MIB);
-    rig_end_clean(&rig);
 }
 
 /* --------------------------------------------------------------------- bad input */

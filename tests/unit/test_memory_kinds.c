@@ -205,42 +205,6 @@ TEST(buffers_have_their_own_allocators, "sim:memory=256M,real=on") {
     assert_int_equal(stats_of(pool).other_bytes, 0);
 }
 
-static vram_status use_own_allocator(struct rig *rig, vram_pool *pool) {
-    static struct counted counted; /* it lasts as long as the pool */
-    counted = (struct counted){.base = {.size = sizeof counted.base}};
-    vram_status status = vram_provider_get(rig->device, VRAM_MEMORY_DEVICE, &counted.base);
-    vram_provider provider = counting(&counted);
-    vram_buffer_options options = {.size = sizeof options, .provider = &provider};
-    vram_buffer *buffer = NULL;
-    if (status == VRAM_OK) {
-        status = vram_buffer_create(pool, 3 * MIB, rig->queue, &options, &buffer);
-    }
-    assert_ok(vram_buffer_destroy(buffer));
-    return status;
-}
-
-TEST(own_allocators_may_fail) {
-    struct rig rig = rig_make("sim", "memory=256M");
-    struct counted counted = {.base = provider_of(&rig, VRAM_MEMORY_DEVICE), .refuses = true};
-    vram_provider provider = counting(&counted);
-    vram_buffer_options options = {.size = sizeof options, .provider = &provider};
-    vram_pool *pool = pool_of(&rig, 0);
-    vram_buffer *buffer = NULL;
-    assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &buffer),
-                     VRAM_ERR_HOST_MEMORY);
-    assert_non_null(strstr(vram_error_get()->text, "the provider refused"));
-    options.kind = VRAM_BUFFER_FALLBACK;
-    assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &buffer), VRAM_ERR_INVALID);
-    options.kind = VRAM_BUFFER_MANAGED; /* and gives other memory than it says */
-    counted.refuses = false;
-    assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &buffer), VRAM_ERR_INVALID);
-    provider.free = NULL;
-    assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &buffer), VRAM_ERR_INVALID);
-    assert_null(buffer);
-    rig_end_clean(&rig);
-    fail_every_call(use_own_allocator, "memory=64M");
-}
-
 /* ----------------------------------------------------------------------- targets */
 
 /* Any device of the context by its index; the host device is the host; nothing else is a place. */

@@ -250,24 +250,6 @@ TEST(cleanup_of_the_unused) {
     test_time_end();
 }
 
-/* Only other calls on the buffer are waited for. */
-TEST(a_pool_that_sleeps_is_not_waited_for) {
-    test_time_begin(SECOND, 0);
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, 0);
-    vram_named *named = named_of(&rig, pool, 0);
-    assert_ok(vram_named_add(named, "a", 1000, NULL, &(vram_buffer *){NULL}));
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_pool_sleep(pool, NULL));
-    uint64_t before = test_time_ns;
-    assert_int_equal(vram_named_ensure(named, "a", 64 * MIB, NULL), VRAM_ERR_BUSY);
-    assert_true(test_time_ns - before < SECOND / 10);
-    assert_ok(vram_pool_wake(pool, NULL));
-    assert_ok(vram_named_ensure(named, "a", 64 * MIB, NULL));
-    rig_end_clean(&rig);
-    test_time_end();
-}
-
 /* --------------------------------------------------------------------- threads */
 
 /* The log does what another thread could do at the worst moments: its first line is the call's own

@@ -160,48 +160,6 @@ TEST(every_stray_byte_is_found) {
     rig_end(&rig, true);
 }
 
-/* One free of a damaged block while the host's memory or the driver's copies fail; whether one
-   did. */
-static bool try_damaged_free(bool driver, uint64_t nth, uint64_t *unseen) {
-    struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_RED_ZONES, 0);
-    vram_sim_fault planned = {
-        .size = sizeof planned, .call = VRAM_SIM_DOWNLOAD, .nth = nth, .code = 9999};
-    vram_addr addr;
-    assert_ok(vram_alloc(rig.pool, 1000, rig.queue, &addr));
-    assert_ok(vram_queue_fill(rig.queue, addr + 1000, 0x11, 1, 1));
-    if (driver) {
-        assert_ok(vram_sim_fault_set(rig.context, &planned));
-    } else {
-        vr_mem_fail_at(nth, false);
-    }
-    vram_status status = vram_free(addr, rig.queue);
-    bool struck = fault_struck(&rig);
-    disarm(&rig);
-    vram_pool_stats stats = stats_of(rig.pool), all = {.size = sizeof all};
-    assert_int_equal(stats.damaged_blocks + stats.unchecked_blocks, 1);
-    assert_int_equal(status, stats.damaged_blocks ? VRAM_ERR_CORRUPT : VRAM_OK);
-    assert_ok(vram_device_stats_get(rig.device, &all));
-    assert_int_equal(all.unchecked_blocks, stats.unchecked_blocks);
-    *unseen += stats.unchecked_blocks;
-    rig_end(&rig, true);
-    return struck;
-}
-
-/* Damage is reported, or the missing check is counted; reading needs no more host memory than a
-   copy. */
-TEST(no_look_is_lost_in_silence) {
-    enum { COPIES = 2 }; /* of the two zones */
-    for (int driver = 0; driver < 2; driver++) {
-        uint64_t unseen = 0, nth = 1;
-        while (try_damaged_free(driver, nth, &unseen)) {
-            nth++;
-        }
-        assert_true(nth > 1);
-        assert_true(unseen <= COPIES);
-        assert_true(unseen == COPIES || !driver);
-    }
-}
-
 /* ------------------------------------------------------------------------- poison */
 
 static void count_messages(void *user, vram_log_level level, const char *text) {

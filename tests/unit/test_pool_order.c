@@ -237,23 +237,3 @@ TEST(reports_name_the_queues_by_their_handles, "sim:memory=16M,lag=50") {
     assert_int_equal(report.queues[0].bytes, 10 * MIB);
     expect_pool_empty(pool);
 }
-
-/* What was freed on a queue that has ended since, while its memory was sealed, is free to all. */
-TEST(ended_queues_free_what_was_sealed, "sim:memory=64M,lag=50") {
-    vram_pool_stats stats = {.size = sizeof stats};
-    vram_pool *pool = ordered_pool(rig);
-    vram_queue *queue;
-    vram_addr freed, kept;
-    assert_ok(vram_queue_create(rig->device, NULL, &queue));
-    assert_ok(vram_alloc(pool, 4096, NULL, &freed));
-    assert_ok(vram_alloc(pool, 4096, NULL, &kept));
-    assert_ok(vram_free(freed, queue));
-    assert_ok(vram_pool_seal(pool, NULL));
-    assert_ok(vram_queue_destroy(queue));
-    assert_ok(vram_pool_unseal(pool, NULL));
-    assert_ok(vram_free(kept, NULL));
-    assert_ok(vram_pool_trim(pool, NULL, NULL));
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    assert_int_equal(stats.reserved_bytes, 0);
-    expect_pool_empty(pool);
-}

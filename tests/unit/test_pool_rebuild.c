@@ -111,21 +111,6 @@ TEST(it_stops_when_enough_is_won) {
     rig_end(&rig, true);
 }
 
-/* Work that was submitted before is waited for, and its results are there. */
-TEST(work_is_waited_for) {
-    vram_rebuild_result result;
-    struct rig rig = rig_make("memory=16M,granule=64K,lag=1000,seed=4", 0);
-    thin_out(&rig);
-    for (int i = 0; i < PLOTS; i += KEPT) {
-        assert_ok(vram_queue_fill(rig.queue, plots[i], 99, 1, PLOT_BYTES));
-        plot_fill(&rig, i);
-    }
-    assert_ok(rebuild(rig.pool, 0, &result));
-    assert_true(result.handles > 0);
-    kept_hold(&rig);
-    rig_end(&rig, true);
-}
-
 /* ------------------------------------------------------------- what stays as it is */
 
 TEST(pinned_blocks_stay) {
@@ -149,20 +134,6 @@ TEST(pinned_blocks_stay) {
     }
     assert_true(handles > 1);
     assert_int_equal(stuck_bytes(rig.pool), 0);
-    kept_hold(&rig);
-    rig_end(&rig, true);
-}
-
-TEST(sealed_blocks_stay) {
-    vram_rebuild_result result;
-    struct rig rig = rig_make(SIM, 0);
-    thin_out(&rig);
-    assert_ok(vram_pool_seal(rig.pool, NULL));
-    assert_ok(rebuild(rig.pool, 0, &result));
-    assert_int_equal(result.handles, 0);
-    assert_ok(vram_pool_unseal(rig.pool, NULL));
-    assert_ok(rebuild(rig.pool, 0, &result));
-    assert_true(result.handles > 0);
     kept_hold(&rig);
     rig_end(&rig, true);
 }

@@ -65,57 +65,6 @@ TEST(contents_are_copied_once) {
     }
 }
 
-/* When they wake, sealed pieces of one tag become one: a driver takes its time for each. What lies
-   under other tags stays apart. */
-TEST(sealed_pieces_are_joined) {
-    enum { COUNT = 4 };
-    static const char *const owners[COUNT] = {"w/0", "w/1", "w/1", "w/0"};
-    vram_addr addrs[COUNT];
-    for (int turn = 0; turn < 2; turn++) {
-        struct rig rig = rig_make("memory=16M,granule=64K", 0);
-        for (int i = 0; i < COUNT; i++) {
-            vram_alloc_options wish = {.size = sizeof wish, .tag = owners[i]};
-            assert_ok(vram_alloc_with(rig.pool, MIB, rig.queue, &wish, &addrs[i]));
-            assert_ok(vram_queue_fill(rig.queue, addrs[i], (uint32_t)(i + 1), 1, MIB));
-        }
-        assert_ok(vram_pool_seal(rig.pool, NULL));
-        uint64_t sealed = stats_of(rig.pool).sealed_bytes, kept = 0, before = 0;
-        for (int round = 0; round < 3; round++) {
-            vram_pool_stats was = stats_of(rig.pool);
-            assert_ok(put_to_sleep(&rig, VRAM_SLEEP_DROP, turn ? "w/1" : NULL));
-            uint64_t released = stats_of(rig.pool).driver_releases - was.driver_releases;
-            assert_true(round == 0 || released < before);
-            before = round == 0 ? released : before;
-            assert_ok(vram_pool_wake(rig.pool, NULL));
-            spaces_are_sound(&rig);
-            assert_int_equal(stats_of(rig.pool).sealed_bytes, sealed);
-            kept = round == 0 ? stats_of(rig.pool).asleep_host_bytes : kept;
-            assert_int_equal(stats_of(rig.pool).asleep_host_bytes, kept);
-        }
-        assert_ok(put_to_sleep(&rig, VRAM_SLEEP_DROP, "w/0"));
-        assert_ok(vram_queue_download(rig.queue, &before, addrs[1], 8)); /* it is awake */
-        assert_ok(vram_pool_wake(rig.pool, "w/0"));
-        assert_ok(vram_pool_unseal(rig.pool, "w/1"));
-        assert_ok(vram_free(addrs[1], rig.queue));
-        assert_ok(vram_pool_unseal(rig.pool, NULL));
-        spaces_are_sound(&rig);
-        for (int i = 0; i < COUNT; i++) {
-            uint8_t found[2] = {0};
-            if (i != 1) {
-                assert_ok(vram_queue_download(rig.queue, &found[0], addrs[i], 1));
-                assert_ok(vram_queue_download(rig.queue, &found[1], addrs[i] + MIB - 1, 1));
-                assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-                assert_true(found[0] == i + 1 && found[1] == i + 1);
-                assert_ok(vram_queue_fill(rig.queue, addrs[i], 9, 1, MIB));
-            }
-        }
-        assert_int_equal(stats_of(rig.pool).asleep_host_bytes, 0);
-        assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
-        spaces_are_sound(&rig);
-        rig_end(&rig, true);
-    }
-}
-
 /* What is sealed sleeps beside what is not, whose contents are copied as ever. */
 TEST(a_tag_is_sealed) {
     enum { COUNT = 4 };
@@ -295,26 +244,6 @@ TEST(frees_wait) {
         expect_contents(&rig, 2);
         rig_end(&rig, true);
     }
-}
-
-/* The rest of a sealed piece is not allocated, and is again once it is unsealed. */
-TEST(holes_are_kept) {
-    vram_addr block, other;
-    struct rig rig = rig_make("memory=4M,granule=64K", 0);
-    assert_ok(vram_alloc(rig.pool, 512, rig.queue, &block));
-    assert_ok(vram_pool_seal(rig.pool, NULL));
-    uint64_t sealed = stats_of(rig.pool).sealed_bytes;
-    assert_ok(vram_alloc(rig.pool, 512, rig.queue, &other));
-    assert_true(other / sealed != block / sealed);
-    assert_ok(vram_queue_fill(rig.queue, other, 1, 1, 512));
-    assert_ok(vram_free(other, rig.queue));
-    assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
-    assert_ok(vram_pool_unseal(rig.pool, NULL));
-    spaces_are_sound(&rig);
-    assert_ok(vram_alloc(rig.pool, 512, rig.queue, &other));
-    assert_int_equal(other / sealed, block / sealed);
-    assert_ok(vram_queue_fill(rig.queue, other, 1, 1, 512));
-    rig_end(&rig, true);
 }
 
 EACH_TEST(NULL, nothing_left)

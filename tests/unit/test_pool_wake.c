@@ -44,33 +44,6 @@ TEST(what_was_freed_needs_no_memory) {
     }
 }
 
-/* A tag whose blocks were all freed wakes without memory; the others sleep on, with theirs. */
-TEST(a_freed_tag_wakes_to_nothing) {
-    struct rig rig = rig_make("memory=4M,granule=64K", 0);
-    vram_addr addrs[2], taken;
-    vram_alloc_options wish = {.size = sizeof wish};
-    for (int i = 0; i < 2; i++) {
-        wish.tag = i ? "kept" : "freed";
-        assert_ok(vram_alloc_with(rig.pool, 1024 * KIB, rig.queue, &wish, &addrs[i]));
-        assert_ok(vram_queue_fill(rig.queue, addrs[i], 7, 1, 1024 * KIB));
-    }
-    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
-    assert_ok(vram_free(addrs[0], rig.queue));
-    assert_ok(vram_device_alloc(rig.device, 3968 * KIB, VRAM_MEMORY_DEVICE, &taken));
-    assert_ok(vram_pool_wake(rig.pool, "freed"));
-    assert_int_equal(stats_of(rig.pool).asleep_bytes, 1024 * KIB);
-    assert_int_equal(vram_pool_wake(rig.pool, "freed"), VRAM_ERR_INVALID);
-    assert_true(vram_status_is_exhausted(vram_pool_wake(rig.pool, "kept")));
-    assert_ok(vram_device_free(rig.device, taken));
-    assert_ok(vram_pool_wake(rig.pool, "kept"));
-    uint8_t found = 0;
-    assert_ok(vram_queue_download(rig.queue, &found, addrs[1] + 1024 * KIB - 1, 1));
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    assert_int_equal(found, 7);
-    assert_ok(vram_alloc(rig.pool, 512 * KIB, rig.queue, &addrs[0])); /* all is awake */
-    rig_end(&rig, true);
-}
-
 static vram_pool *second_pool(const struct rig *rig) {
     vram_pool_options options = {.size = sizeof options, .name = "second"};
     vram_pool *pool;
@@ -174,68 +147,6 @@ TEST(waking_asks_the_program) {
             assert_int_equal(report.step_count, 6);
         }
         rig_end(&rig, does != DESTROYS);
-    }
-}
-
-struct keeper {
-    struct rig *rig;
-    vram_addr taken; /* freed at call number `at` */
-    unsigned calls, at;
-    bool destroys;
-    vram_error_answer answer;
-    vram_status status;
-    uint64_t bytes;
-};
-
-static vram_error_answer keep(void *user, const vram_error_event *event) {
-    struct keeper *keeper = user;
-    keeper->status = event->error->status;
-    keeper->bytes = event->bytes;
-    if (++keeper->calls == keeper->at) {
-        assert_ok(vram_device_free(keeper->rig->device, keeper->taken));
-    }
-    if (keeper->destroys) {
-        assert_ok(vram_pool_destroy(keeper->rig->pool));
-    }
-    return keeper->answer;
-}
-
-/* The error handler is told, and may have it tried again, so often and no more. */
-TEST(waking_asks_the_handler) {
-    static const struct {
-        vram_error_answer answer;
-        unsigned at, calls;
-        bool destroys;
-        vram_status status;
-    } cases[] = {
-        {VRAM_ERROR_FAIL, 0, 1, false, VRAM_ERR_LIMIT},
-        {VRAM_ERROR_FALL_BACK, 0, 1, false, VRAM_ERR_LIMIT},
-        {VRAM_ERROR_RETRY, 0, 1 + VRAM_ERROR_RETRIES_MAX, false, VRAM_ERR_LIMIT},
-        {VRAM_ERROR_RETRY, 2, 2, false, VRAM_OK},
-        {VRAM_ERROR_RETRY, 0, 1, true, VRAM_ERR_STALE},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct rig rig = rig_make("memory=2M,granule=64K", 0);
-        struct keeper keeper = {.rig = &rig,
-                                .answer = cases[i].answer,
-                                .at = cases[i].at,
-                                .destroys = cases[i].destroys};
-        fill(&rig);
-        assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
-        uint64_t asleep = stats_of(rig.pool).asleep_bytes;
-        assert_ok(vram_device_alloc(rig.device, 1536 * KIB, VRAM_MEMORY_DEVICE, &keeper.taken));
-        assert_ok(vram_error_handler_set(rig.context, keep, &keeper));
-        vram_error_clear();
-        vram_status status = vram_pool_wake(rig.pool, NULL);
-        assert_int_equal(status, cases[i].status);
-        assert_int_equal(vram_error_get()->status, status);
-        assert_int_equal(keeper.calls, cases[i].calls);
-        assert_int_equal(keeper.status, VRAM_ERR_LIMIT);
-        assert_int_equal(keeper.bytes, asleep);
-        for (int j = 0; j < BLOCKS && status == VRAM_OK; j++) {
-            expect_contents(&rig, j);
-        }
-        rig_end(&rig, true);
     }
 }
 

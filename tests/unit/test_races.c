@@ -8,8 +8,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* ------------------------------------------------------------------ second threads */
@@ -291,129 +289,6 @@ TEST(unmapping_never_takes_a_neighbour, "sim:memory=1G") {
     assert_ok(vram_queue_fill(rig->queue, base + 4 * MIB, 1, 1, 2 * MIB));
     assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
     assert_ok(vram_range_unmap(rig->device, base + 4 * MIB, 2 * MIB));
-}
-
-/* A list of two handles with a page's end between them. The second page cannot be read at first,
-   and who tries waits in a signal handler until another thread has come between. */
-static struct {
-    char *pages;
-    size_t page;
-    vram_physical **list;
-    atomic_bool sprung, over;
-    vram_status destroyed;
-    pthread_t thread;
-} trap;
-
-static void on_trap(int signal) {
-    (void)signal;
-    atomic_store(&trap.sprung, true);
-    while (!atomic_load(&trap.over)) {
-    }
-}
-
-static void *come_between(void *argument) {
-    (void)argument;
-    while (!atomic_load(&trap.sprung)) {
-        usleep(1000);
-    }
-    trap.destroyed = vram_physical_destroy(trap.list[0]);
-    mprotect(trap.pages, 2 * trap.page, PROT_READ | PROT_WRITE);
-    atomic_store(&trap.over, true);
-    return NULL;
-}
-
-static void trap_set(vram_physical *first, vram_physical *second) {
-    struct sigaction action = {.sa_handler = on_trap};
-    int access = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
-    trap.page = (size_t)sysconf(_SC_PAGESIZE);
-    trap.pages = mmap(NULL, 2 * trap.page, access, flags, -1, 0);
-    assert_ptr_not_equal(trap.pages, MAP_FAILED);
-    trap.list = (vram_physical **)(void *)(trap.pages + trap.page) - 1;
-    trap.list[0] = first;
-    trap.list[1] = second;
-    assert_int_equal(sigaction(SIGSEGV, &action, NULL), 0);
-    assert_int_equal(mprotect(trap.pages + trap.page, trap.page, PROT_NONE), 0);
-    assert_int_equal(pthread_create(&trap.thread, NULL, come_between, NULL), 0);
-}
-
-static void trap_end(void) {
-    pthread_join(trap.thread, NULL);
-    signal(SIGSEGV, SIG_DFL);
-    munmap(trap.pages, 2 * trap.page);
-}
-
-/* A handle is destroyed after a call that maps it has found it live: mapped or gone, never both. */
-TEST(a_destroyed_handle_is_not_mapped, "sim:memory=1G") {
-    vram_physical *handles[2];
-    vram_addr base;
-    assert_ok(vram_range_create(rig->device, 4 * MIB, &base));
-    assert_ok(vram_physical_create(rig->device, 2 * MIB, &handles[0]));
-    assert_ok(vram_physical_create(rig->device, 2 * MIB, &handles[1]));
-    trap_set(handles[0], handles[1]);
-    vram_status status = vram_range_map(rig->device, base, trap.list, 2);
-    trap_end();
-    assert_ok(trap.destroyed);
-    assert_int_equal(status, VRAM_ERR_STALE);
-    assert_ok(vram_physical_destroy(handles[1]));
-    assert_ok(vram_range_destroy(rig->device, base));
-}
-
-/* A call is mapping when the device begins to close, and is done before the queue is. What it
-   leaves is taken down with all the rest, after the work that uses the rest. */
-struct late_map {
-    vram_device *device;
-    vram_addr at;
-    vram_physical *physical;
-    pthread_t thread;
-    atomic_bool inside, go, done;
-};
-
-static void stay_in_map(void *argument) {
-    struct late_map *late = argument;
-    atomic_store(&late->inside, true);
-    while (!atomic_load(&late->go)) {
-        usleep(1000);
-    }
-}
-
-static void *map_late(void *argument) {
-    struct late_map *late = argument;
-    vram_range_map(late->device, late->at, &late->physical, 1);
-    atomic_store(&late->done, true);
-    return NULL;
-}
-
-static void let_map_go(void *argument) {
-    struct late_map *late = argument;
-    atomic_store(&late->go, true);
-    for (int i = 0; i < 200 && !atomic_load(&late->done); i++) {
-        usleep(1000);
-    }
-}
-
-TEST(a_late_mapping_is_swept_after_the_work, "sim:memory=1G,lag=300") {
-    vram_addr base;
-    vram_physical *handles[HANDLES];
-    static struct late_map late;
-    map_handles(rig, &base, handles);
-    late.device = rig->device;
-    late.at = base + 32 * MIB;
-    assert_ok(vram_physical_create(rig->device, 2 * MIB, &late.physical));
-    hook_set(rig->device);
-    hook.argument = &late;
-    hook.map_meanwhile = stay_in_map;
-    assert_int_equal(pthread_create(&late.thread, NULL, map_late, &late), 0);
-    while (!atomic_load(&late.inside)) {
-        usleep(1000);
-    }
-    for (int i = 0; i < 8; i++) {
-        assert_ok(vram_queue_fill(rig->queue, base, 1, 1, 6 * MIB));
-    }
-    hook.meanwhile = let_map_go; /* inside the next poll */
-    vram_device_close(rig->device);
-    atomic_store(&late.go, true);
-    pthread_join(late.thread, NULL);
-    rig->device = NULL;
 }
 
 /* --------------------------------------------------------- freeing while allocating */

@@ -400,21 +400,6 @@ TEST(pinned_is_not_pending, "sim:" SIM) {
     (void)take(pool, 40 * MIB, NULL);
 }
 
-/* The advice is to change what is in force. */
-TEST(quota_of_the_environment) {
-    assert_ok(vram_option_set("quotas", "tenant=16M"));
-    struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0);
-    vram_alloc_options options = {.size = sizeof options, .tag = "tenant"};
-    vram_addr addr = 0;
-    assert_int_equal(vram_alloc_with(pool, 20 * MIB, NULL, &options, &addr), VRAM_ERR_LIMIT);
-    assert_non_null(strstr(report_of(pool).advice, "VRAM_QUOTAS"));
-    assert_ok(vram_tag_quota_set(rig.device, "tenant", 0, 8 * MIB));
-    assert_int_equal(vram_alloc_with(pool, 20 * MIB, NULL, &options, &addr), VRAM_ERR_LIMIT);
-    assert_non_null(strstr(report_of(pool).advice, "vram_tag_quota_set"));
-    rig_end_clean(&rig);
-}
-
 static const vram_oom_holder *holder_of(const vram_oom_report *report, const char *tag) {
     for (uint32_t i = 0; i < report->holder_count; i++) {
         if (strcmp(report->holders[i].tag, tag) == 0) {
@@ -463,27 +448,6 @@ TEST(holders_nest, "sim:" SIM) {
         assert_true(report.holders[i - 1].bytes >= report.holders[i].bytes);
     }
     vram_device_close(second);
-}
-
-/* Memory that others allocated and that counts has holders, too. */
-TEST(holders_of_foreign_memory, "sim:" SIM) {
-    vram_pool *pool = pool_on(rig->device, "model", 0);
-    vram_foreign_options foreign = {
-        .size = sizeof foreign, .flags = VRAM_FOREIGN_COUNTS, .tag = "cublas"};
-    uint64_t id;
-    (void)take_for(pool, 6 * MIB, "weights");
-    (void)take(pool, 4 * MIB, NULL);
-    assert_ok(vram_foreign_track(rig->device, 8 * MIB, &foreign, &id));
-    foreign.tag = NULL;
-    assert_ok(vram_foreign_track(rig->device, 3 * MIB, &foreign, &id));
-    foreign.flags = 0;
-    assert_ok(vram_foreign_track(rig->device, 5 * MIB, &foreign, &id)); /* a record alone */
-    refused(pool, 60 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
-    vram_oom_report report = report_of(pool);
-    assert_int_equal(report.holder_count, 3);
-    expect_holder(&report, "cublas", 8 * MIB, 1);
-    expect_holder(&report, "", 7 * MIB, 2);
-    expect_holder(&report, "weights", 6 * MIB, 1);
 }
 
 /* What the driver says of other processes is asked now and then, and counts more than what is left

@@ -65,56 +65,6 @@ TEST(blocks_with_room_grow_side_by_side) {
     }
 }
 
-/* A room is a wish: it is not there where the device cannot map memory or the pool does not let it,
-   and goes when somebody else needs the addresses. */
-TEST(rooms_are_a_wish, "sim:memory=256M,real=on") {
-    vram_alloc_options wishes = {.size = sizeof wishes, .reserve_bytes = 1};
-    vram_addr addr, other;
-    vram_pool *segments = pool_make(rig, VRAM_POOL_SEGMENTS);
-    assert_ok(vram_alloc_with(segments, 5000, rig->queue, &wishes, &addr));
-    assert_int_equal(held_by(addr), 5120);
-    vram_pool *guarded = pool_make(rig, VRAM_POOL_RED_ZONES);
-    assert_ok(vram_alloc_with(guarded, 5000, rig->queue, &wishes, &addr));
-    assert_ok(vram_free(addr, rig->queue));
-    vram_pool_options narrow = {.size = sizeof narrow, .range_bytes = 64 * MIB};
-    vram_pool *pool;
-    assert_ok(vram_pool_create(rig->device, &narrow, &pool));
-    wishes.reserve_bytes = 60 * MIB;
-    assert_ok(vram_alloc_with(pool, 2 * MIB, rig->queue, &wishes, &addr));
-    assert_ok(vram_alloc(pool, 20 * MIB, rig->queue, &other)); /* takes the room's addresses */
-    assert_int_equal(vram_resize(addr, 60 * MIB, rig->queue), VRAM_ERR_BUSY);
-    wishes.reserve_bytes = UINT64_MAX;
-    assert_ok(vram_alloc_with(pool, 2 * MIB, rig->queue, &wishes, &addr));
-    wishes.reserve_bytes = UINT64_MAX / 3;
-    assert_ok(vram_alloc_with(pool, 2 * MIB, rig->queue, &wishes, &addr));
-    wishes.reserve_bytes = UINT64_MAX - 4 * MIB;
-    assert_ok(vram_alloc_with(pool, 2 * MIB, rig->queue, &wishes, &addr));
-    wishes.reserve_bytes = 64 * MIB;
-    wishes.flags = VRAM_ALLOC_CACHED_ONLY;
-    assert_ok(vram_free(addr, rig->queue));
-    assert_ok(vram_alloc_with(pool, 2 * MIB, rig->queue, &wishes, &addr));
-}
-
-/* What the driver refuses takes no room away: the block grows there the next time. */
-TEST(a_failure_leaves_the_room) {
-    static const vram_sim_call calls[] = {VRAM_SIM_CREATE, VRAM_SIM_MAP, VRAM_SIM_ACCESS};
-    vram_alloc_options wishes = {.size = sizeof wishes, .reserve_bytes = 62 * MIB};
-    for (size_t i = 0; i < 3; i++) {
-        vram_addr addr, others[8];
-        struct rig rig = rig_make("sim", "memory=1G");
-        vram_pool *pool = pool_make(&rig, 0);
-        assert_ok(vram_alloc_with(pool, 2 * MIB, rig.queue, &wishes, &addr));
-        fault(&rig, calls[i], 1, false, 999);
-        assert_int_equal(vram_resize(addr, 32 * MIB, rig.queue), VRAM_ERR_BACKEND);
-        assert_ok(vram_sim_fault_set(rig.context, NULL));
-        for (int k = 0; k < 8; k++) {
-            assert_ok(vram_alloc(pool, 7 * MIB, rig.queue, &others[k]));
-        }
-        assert_ok(vram_resize(addr, 64 * MIB, rig.queue));
-        rig_end_clean(&rig);
-    }
-}
-
 /* ------------------------------------------------------------------------ uses */
 
 /* The tail of a block that another queue uses is freed as the block would be: after the work that
@@ -142,29 +92,6 @@ TEST(tails_wait_for_other_users) {
         for (size_t i = 0; i < sizeof found; i++) {
             assert_int_equal(found[i], 0x11);
         }
-        rig_end_clean(&rig);
-    }
-}
-
-/* A tail is free in the time of the queue it was given back on, and behind the block's home: nobody
-   gets it while work may touch it. The simulated driver would see it unmapped under work. */
-TEST(tails_wait_for_their_queue) {
-    for (int ordered = 0; ordered < 2; ordered++) {
-        vram_addr addr, same;
-        vram_queue *other;
-        struct rig rig = rig_make("sim", "memory=64M,lag=1000");
-        assert_ok(vram_queue_create(rig.device, NULL, &other));
-        vram_pool *pool = pool_make(&rig, ordered ? VRAM_POOL_DETERMINISTIC : 0);
-        assert_ok(vram_alloc(pool, 40 * MIB, rig.queue, &addr));
-        assert_ok(vram_queue_fill(rig.queue, addr, 1, 4, 40 * MIB));
-        assert_ok(vram_free(addr, rig.queue));
-        assert_ok(vram_alloc(pool, 40 * MIB, rig.queue, &addr)); /* under its own work: its home */
-        assert_ok(vram_resize(addr, 8 * MIB, other));            /* freed on another queue */
-        assert_ok(vram_alloc(pool, 20 * MIB, other, &same));     /* waits for both, or grows */
-        assert_true(same >= addr + 8 * MIB);
-        assert_ok(vram_resize(addr, MIB, NULL));
-        assert_ok(vram_pool_trim(pool, NULL, NULL));
-        expect_protocol(&rig);
         rig_end_clean(&rig);
     }
 }

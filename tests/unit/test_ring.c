@@ -231,50 +231,6 @@ TEST(copies_are_counted_as_transfers) {
     ring_rig_end(&world);
 }
 
-/* A send that finds the ring full is a stall, whatever the strategy. */
-TEST(a_full_ring_is_a_stall) {
-    for (int direct = 0; direct < 2; direct++) {
-        vram_ring_options options = options_of(direct ? VRAM_RING_DIRECT : VRAM_RING_SYNC, 4, 0);
-        struct ring_rig world = ring_rig_make(direct ? "host" : "sim", &options, echo_kernel);
-        struct note note = note_of(4);
-        for (uint64_t i = 0; i < 4; i++) {
-            send_note(&world, i, 0);
-        }
-        assert_int_equal(counted(&world, VRAM_TRANSFER_TO_DEVICE).stalls, 0);
-        assert_int_equal(vram_ring_send(world.ring, &note, note_bytes(4), 4, 2000000),
-                         VRAM_ERR_TIMEOUT);
-        assert_int_equal(counted(&world, VRAM_TRANSFER_TO_DEVICE).stalls, 1);
-        assert_true(counted(&world, VRAM_TRANSFER_TO_DEVICE).stall_ns >= 2000000);
-        vram_error_clear();
-        ring_rig_end(&world);
-    }
-}
-
-/* What the driver refuses ends as a failure; what is made again is another transfer. */
-TEST(a_refused_copy_is_a_failure) {
-    vram_ring_options options = options_of(VRAM_RING_SYNC, 16, VRAM_RING_INPUT);
-    struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
-    vram_sim_fault fault = {
-        .size = sizeof fault, .call = VRAM_SIM_UPLOAD, .nth = 1, .code = VRAM_SIM_OUT_OF_MEMORY};
-    send_note(&world, 0, 0);
-    assert_ok(vram_sim_fault_set(world.rig.context, &fault));
-    assert_int_equal(vram_ring_flush(world.ring, NULL, NULL), VRAM_ERR_DEVICE_MEMORY);
-    vram_error_clear();
-    vram_transfer_stats up = counted(&world, VRAM_TRANSFER_TO_DEVICE);
-    assert_int_equal(up.failures, 1);
-    assert_int_equal(up.operations, 1);
-    assert_int_equal(up.bytes, 0);
-    assert_ok(vram_ring_flush(world.ring, NULL, NULL));
-    ring_launch(&world, NULL);
-    assert_ok(vram_ring_drain(world.ring, 30 * SECOND));
-    up = counted(&world, VRAM_TRANSFER_TO_DEVICE);
-    assert_int_equal(up.failures, 1);
-    assert_int_equal(up.operations, 2);
-    assert_int_equal(up.started, 2);
-    assert_int_equal(up.bytes, VRAM_RING_STRIDE(56));
-    ring_rig_end(&world);
-}
-
 /* Section 4: with DIRECT a flush copies nothing and says so; the counter tells what is visible. */
 TEST(a_direct_flush_copies_nothing) {
     vram_ring_options options = options_of(VRAM_RING_AUTO, 16, 0);

@@ -62,43 +62,6 @@ TEST(strategies_are_refused_with_a_reason) {
     assert_string_equal(vram_ring_strategy_name((vram_ring_strategy)5), "unknown");
 }
 
-/* ------------------------------------------------------------- full and empty */
-
-/* Nobody takes anything: sends wait no longer than they may, and nothing is lost. */
-TEST(a_full_ring_holds_back) {
-    for (int i = 0; i < STRATEGIES; i++) {
-        vram_ring_options options = small(strategies[i]);
-        struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
-        struct note note;
-        for (uint64_t n = 0; n < 4; n++) {
-            note = note_of(n);
-            assert_ok(vram_ring_send(world.ring, &note, note_bytes(n), 0, 0));
-        }
-        vram_error_clear();
-        assert_int_equal(vram_ring_send(world.ring, &note, 16, 0, 0), VRAM_ERR_NOT_READY);
-        assert_int_equal(vram_error_get()->status, VRAM_OK);
-        uint64_t before = vr_os_now();
-        assert_int_equal(vram_ring_send(world.ring, &note, 16, 0, 5 * MILLISECOND),
-                         VRAM_ERR_TIMEOUT);
-        assert_in_range(vr_os_now() - before, 5 * MILLISECOND, 30 * SECOND);
-        assert_non_null(strstr(vram_error_get()->text, "taken 0 of 4"));
-        assert_int_equal(vram_ring_drain(world.ring, MILLISECOND), VRAM_ERR_TIMEOUT);
-        assert_int_equal(vram_ring_join(world.ring, MILLISECOND), VRAM_ERR_TIMEOUT);
-        assert_int_equal(vram_ring_receive(world.ring, &note, 56, MILLISECOND, NULL),
-                         VRAM_ERR_TIMEOUT);
-        assert_true(ring_stats(&world).full_waits >= 2);
-        assert_true(ring_stats(&world).empty_waits >= 1);
-        world.order.resident = 1; /* a kernel comes late, and finds all four */
-        assert_ok(vram_ring_stop(world.ring));
-        ring_launch(&world, world.rig.queue);
-        assert_ok(vram_ring_join(world.ring, 20 * SECOND));
-        kernel_ends(&world);
-        assert_int_equal(seen.taken, 4);
-        assert_int_equal(seen.wrong, 0);
-        ring_rig_end(&world);
-    }
-}
-
 /* --------------------------------------------------------------------- deaths */
 
 TEST(a_consumer_that_dies_is_noticed) {
@@ -155,86 +118,7 @@ TEST(a_damaged_control_block_is_found) {
     }
 }
 
-/* Counters that the device has damaged, found by those who use them. */
-TEST(damaged_counters_are_not_used) {
-    for (int i = 0; i < STRATEGIES; i++) {
-        vram_ring_options options = small(strategies[i]);
-        char data[56];
-        struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
-        scribble(&world, VRAM_RING_AT_OUTPUT_HEAD, 5);
-        assert_int_equal(vram_ring_receive(world.ring, data, 56, 20 * SECOND, NULL),
-                         VRAM_ERR_CORRUPT);
-        ring_rig_end(&world);
-        world = ring_rig_make("host", &options, sink_kernel);
-        scribble(&world, VRAM_RING_AT_OUTPUT_HEAD, 1); /* a message that nobody wrote */
-        assert_int_equal(vram_ring_receive(world.ring, data, 56, 20 * SECOND, NULL),
-                         VRAM_ERR_CORRUPT);
-        ring_rig_end(&world);
-        world = ring_rig_make("host", &options, sink_kernel);
-        scribble(&world, VRAM_RING_AT_INPUT_TAIL, 300); /* more than were ever sent */
-        vram_status status = VRAM_OK;
-        for (int n = 0; n < 100 && status == VRAM_OK; n++) {
-            status = vram_ring_send(world.ring, "x", 1, 0, 20 * SECOND);
-        }
-        assert_int_equal(status, VRAM_ERR_CORRUPT);
-        ring_rig_end(&world);
-    }
-}
-
-/* ------------------------------------------------------------------- faults */
-
-/* The ring's thread has looked while its pool slept, and not since. */
-TEST(a_pool_that_slept_is_no_failure) {
-    const uint64_t poll_ns = 60 * MILLISECOND;
-    const vram_ring_options options = {.size = sizeof options,
-                                       .strategy = VRAM_RING_DMA_POLLING,
-                                       .flags = VRAM_RING_INPUT | VRAM_RING_OUTPUT,
-                                       .input_capacity = 8,
-                                       .output_capacity = 8,
-                                       .message_bytes = 56,
-                                       .poll_ns = poll_ns};
-    const vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
-    struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
-    char data[56];
-    for (int i = 0; i < 8; i++) {
-        assert_ok(vram_ring_send(world.ring, "x", 1, 0, 0));
-    }
-    assert_ok(vram_pool_sleep(world.pool, &keep));
-    vr_os_sleep(3 * poll_ns);
-    assert_ok(vram_pool_wake(world.pool, NULL));
-    assert_int_equal(vram_ring_send(world.ring, "x", 1, 0, 0), VRAM_ERR_NOT_READY);
-    assert_int_equal(vram_ring_receive(world.ring, data, sizeof data, 0, NULL), VRAM_ERR_NOT_READY);
-    ring_rig_end(&world);
-}
-
 /* ------------------------------------------------------------- ends at bad moments */
-
-/* The program's own queue goes first, with copies on it: the ring says so, and ends all the
-   same. */
-TEST(a_queue_that_is_gone_is_told) {
-    for (int i = 0; i < STRATEGIES; i++) {
-        if (strategies[i] == VRAM_RING_DIRECT) {
-            continue;
-        }
-        vram_ring_options options = small(strategies[i]);
-        struct rig rig = rig_make("sim", "lag=20,memory=64M");
-        char data[56];
-        vram_pool *pool;
-        vram_ring *ring;
-        options.queue = rig.queue;
-        assert_ok(vram_pool_create(rig.device, NULL, &pool));
-        assert_ok(vram_ring_create(pool, &options, &ring));
-        assert_ok(vram_ring_send(ring, "x", 1, 0, 0));
-        assert_ok(vram_ring_flush(ring, NULL, NULL));
-        vram_queue_destroy(rig.queue);
-        assert_int_equal(vram_ring_receive(ring, data, 56, 20 * SECOND, NULL), VRAM_ERR_STALE);
-        assert_ok(vram_ring_send(ring, "x", 1, 0, 0)); /* there is room */
-        assert_int_equal(vram_ring_flush(ring, NULL, NULL), VRAM_ERR_STALE);
-        assert_int_equal(vram_ring_check(ring), VRAM_ERR_STALE);
-        assert_ok(vram_ring_destroy(ring));
-        rig_end_clean(&rig);
-    }
-}
 
 /* Inside an upload of the ring: ends it, or its pool, in another thread, up to where that waits. */
 static struct {

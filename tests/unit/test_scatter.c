@@ -67,22 +67,6 @@ TEST(one_launch_for_a_list) {
     }
 }
 
-/* Strided rows are such a list, too. */
-TEST(one_launch_for_a_rectangle) {
-    struct scene scene = scene_make("memory=64M,real=on");
-    vram_async async;
-    vram_copy_2d copy = {
-        {.to = scene.device, .from = scene.other}, EACH, N, EACH + GAP, EACH + GAP};
-    assert_ok(vram_transfer_2d(scene.rig.queue, &copy, NULL, &async));
-    expect_result(&async, N * EACH);
-    assert_int_equal(calls_of(&scene.rig, VRAM_SIM_LAUNCH), 1);
-    for (size_t row = 0; row < N; row++) {
-        memcpy(scene.expected + row * (EACH + GAP), scene.ordinary + row * (EACH + GAP), EACH);
-    }
-    expect_contents(scene.rig.queue, scene.device, scene.expected, ROOM);
-    scene_end(&scene);
-}
-
 /* Code that is not taken, a launch that is refused, no page-locked memory: the copies go one by
    one. */
 TEST(without_a_launch_it_goes_all_the_same) {
@@ -105,37 +89,5 @@ TEST(without_a_launch_it_goes_all_the_same) {
             expect_contents(scene.rig.queue, scene.device, scene.expected, ROOM);
             scene_end(&scene);
         }
-    }
-}
-
-/* Neighbours on the device from all over the host's memory: 64 pieces of 64 KiB are one upload, the
-   most there is. Without page-locked memory each goes by itself. */
-TEST(neighbours_are_gathered) {
-    enum { COUNT = 64, PIECE = 64 * KIB, STEP = PIECE + 64 };
-    for (int refused = 0; refused < 2; refused++) {
-        struct scene scene = scene_make("memory=64M,real=on");
-        vram_addr to = memory_of(scene.rig.device, COUNT * PIECE);
-        unsigned char *from = pattern_of(COUNT * STEP, 3);
-        vram_copy list[COUNT];
-        vram_async async;
-        for (uint64_t i = 0; i < COUNT; i++) {
-            list[i] =
-                (vram_copy){.to = to + i * PIECE, .from_host = from + i * STEP, .bytes = PIECE};
-        }
-        if (refused) {
-            fault(&scene.rig, VRAM_SIM_PINNED_ALLOC, 1, true, 9999);
-        }
-        unsigned uploads = calls_of(&scene.rig, VRAM_SIM_UPLOAD);
-        vram_error_clear();
-        assert_ok(vram_transfer_batch(scene.rig.queue, list, COUNT, NULL, &async));
-        expect_no_record();
-        expect_result(&async, (uint64_t)COUNT * PIECE);
-        assert_int_equal(calls_of(&scene.rig, VRAM_SIM_UPLOAD), uploads + (refused ? COUNT : 1));
-        assert_ok(vram_sim_fault_set(scene.rig.context, NULL));
-        for (uint64_t i = 0; i < COUNT; i++) {
-            expect_contents(scene.rig.queue, to + i * PIECE, from + i * STEP, PIECE);
-        }
-        free(from);
-        scene_end(&scene);
     }
 }

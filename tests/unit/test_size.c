@@ -7,7 +7,6 @@
 #include "vram/base.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct reading {
@@ -261,35 +260,6 @@ TEST(writes_exact_numbers) {
         assert_int_equal(vr_duration_read(vr_duration_write(value, text), &again), VRAM_OK);
         assert_true(again == value);
     }
-}
-
-/* Random bytes, and random texts over the letters that matter: a status, never a crash; what is
-   read twice is the same twice; what fails writes nothing. */
-TEST(reads_anything) {
-    static const char letters[] = "0123456789.kKmMgGtTpPeEiIbBnus -+";
-    uint64_t seed = 4242;
-    unsigned good = 0;
-    for (int round = 0; round < 100000; round++) {
-        size_t bytes = random_u64(&seed) % 24;
-        char *text = malloc(bytes + 1);
-        assert_non_null(text);
-        for (size_t i = 0; i < bytes; i++) {
-            uint64_t random = random_u64(&seed);
-            text[i] = round % 2 ? letters[random % (sizeof letters - 1)] : (char)(1 + random % 255);
-        }
-        text[bytes] = '\0';
-        uint64_t first = 77, second = 77;
-        vram_status status = vram_size_parse(text, &first);
-        bool known = status == VRAM_OK || status == VRAM_ERR_INVALID || status == VRAM_ERR_OVERFLOW;
-        if (!known || (status != VRAM_OK && first != 77) || vr_size_read(text, &second) != status ||
-            first != second) {
-            fail_msg("\"%s\": %s", text, vram_status_name(status));
-        }
-        good += status == VRAM_OK;
-        vr_duration_read(text, &second);
-        free(text);
-    }
-    assert_true(good > 100); /* the letters do make sizes now and then */
 }
 
 /* ----------------------------------------------------------------- arithmetic */

@@ -164,20 +164,6 @@ TEST(hard_quotas_refuse_and_name_the_tag, "sim:memory=1G") {
     assert_ok(take(pool, 100 * MIB, "tenant", rig->queue, &addr));
 }
 
-/* An allocation that fails for another reason gives its charge back. */
-TEST(failures_are_not_charged, "sim:memory=64M") {
-    vram_pool *pool;
-    vram_addr addr;
-    assert_ok(vram_pool_create(rig->device, NULL, &pool));
-    assert_int_equal(take(pool, 65 * MIB, "t", rig->queue, &addr), VRAM_ERR_DEVICE_MEMORY);
-    fault(rig, VRAM_SIM_CREATE, 1, true, 999);
-    assert_int_not_equal(take(pool, MIB, "t", rig->queue, &addr), VRAM_OK);
-    assert_ok(vram_sim_fault_set(rig->context, NULL));
-    vram_tag_info info = tag_of(rig->device, "t");
-    assert_int_equal(info.used_bytes + info.requested_bytes + info.live_blocks + info.allocs, 0);
-    assert_int_equal(info.peak_bytes, 0);
-}
-
 /* ------------------------------------------------------------------- soft quotas */
 
 struct told {

@@ -7,8 +7,6 @@
 #include "vram/vram.h"
 #include "xfer/flight.h"
 
-#include "base/delay.h"
-
 #include <pthread.h>
 #include <time.h>
 
@@ -60,95 +58,6 @@ TEST(a_cleanup_ends_before_its_device) {
         assert_true(status == VRAM_OK || status == VRAM_ERR_STALE);
         pthread_join(closer, NULL);
         expect_protocol(&rig);
-        vram_context_destroy(rig.context);
-    }
-}
-
-/* ------------------------------------------------------- two that come first, and an end */
-
-static struct {
-    struct vr_device_object *device;
-    void (*plain_closing)(struct vr_watcher *watcher, bool finished);
-    /* Threads that have listed a flight and are about to make it the device's. */
-    atomic_int arrived;
-    atomic_bool told; /* the one that came second is being told that the device closes */
-} first;
-
-static void rest_until(bool (*over)(void), int tries) {
-    struct timespec moment = {.tv_nsec = 1000000};
-    while (!over() && tries-- > 0) {
-        nanosleep(&moment, NULL);
-    }
-}
-
-static bool both_arrived(void) {
-    return atomic_load(&first.arrived) == 2;
-}
-
-static bool second_told(void) {
-    return atomic_load(&first.told);
-}
-
-/* Both have a flight that is listed and not yet the device's. The first makes it so; the second
-   waits until its own is told of the end, and only then finds that it came second. */
-static void wait_in_between(const char *place) {
-    if (strstr(place, "flight.c")) {
-        bool second = atomic_fetch_add(&first.arrived, 1) == 1;
-        rest_until(second ? second_told : both_arrived, second ? 2000 : 50);
-    }
-}
-
-/* In the place of the second flight's own function: it has been told, and is slow to end. */
-static void slow_closing(struct vr_watcher *watcher, bool finished) {
-    struct timespec moment = {.tv_nsec = 20000000};
-    atomic_store(&first.told, true);
-    nanosleep(&moment, NULL);
-    first.plain_closing(watcher, finished);
-}
-
-static void slow_down_second(void) {
-    vr_mutex_lock(&first.device->lock);
-    struct vr_link *link = vr_list_first(&first.device->watchers);
-    struct vr_link *second = link ? vr_list_next(&first.device->watchers, link) : NULL;
-    if (second) {
-        struct vr_watcher *watcher = VR_CONTAINER(second, struct vr_watcher, link);
-        first.plain_closing = watcher->closing;
-        watcher->closing = slow_closing;
-    }
-    vr_mutex_unlock(&first.device->lock);
-}
-
-static void *make_first_flight(void *device) {
-    struct vr_flight *flight = vr_flight_enter(device);
-    if (flight) {
-        vr_leave(flight);
-    }
-    vr_leave(device);
-    return NULL;
-}
-
-/* Two threads create the flight of a device at the same time, and one of them discards its own
-   while the device closes: it is freed once. */
-TEST(a_second_list_ends_once) {
-    for (int round = 0; round < 4; round++) {
-        struct rig rig = rig_make("sim", "memory=64M");
-        pthread_t threads[2];
-        vram_queue_destroy(rig.queue); /* its end would be told, too */
-        atomic_store(&first.arrived, 0);
-        atomic_store(&first.told, false);
-        first.device = vr_handle_pin(VR_KIND_DEVICE, rig.device);
-        vr_delay_hook_set(wait_in_between); /* does nothing in release builds */
-        for (int i = 0; i < 2; i++) {
-            vr_handle_ref(first.device->object.handle);
-            assert_int_equal(pthread_create(&threads[i], NULL, make_first_flight, first.device), 0);
-        }
-        rest_until(both_arrived, 50);
-        slow_down_second();
-        vram_device_close(rig.device);
-        vr_delay_hook_set(NULL);
-        pthread_join(threads[0], NULL);
-        pthread_join(threads[1], NULL);
-        vr_leave(first.device);
         vram_context_destroy(rig.context);
     }
 }
