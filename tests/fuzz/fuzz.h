@@ -25,7 +25,7 @@ enum { FUZZ_PARTS_MAX = 512 };
 /* What is known of a target and of its inputs. All but the first three may be 0. */
 struct fuzz_target {
     const char *name;
-    const char *const *words; /* put in by mutations, NULL at the end */
+    const char *words; /* put in by mutations, each behind the first character of all; "": none */
     int (*take)(const uint8_t *data, size_t bytes);
     /* Divides an input into parts, which may overlap; returns how many, at most FUZZ_PARTS_MAX. */
     size_t (*split)(const uint8_t *data, size_t bytes, struct fuzz_part *parts);

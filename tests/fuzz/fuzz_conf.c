@@ -14,40 +14,10 @@
 
 #include <string.h>
 
-static const char *const fuzz_words[] = {"devices=",
-                                         "memory=",
-                                         "granule=",
-                                         "profile=",
-                                         "h200",
-                                         "vmm=off",
-                                         "info=off",
-                                         "real=on",
-                                         "seed=",
-                                         "lag=",
-                                         "lose=",
-                                         "journal=",
-                                         "fault=",
-                                         ":forever",
-                                         "create:1",
-                                         "\"",
-                                         ",",
-                                         "=",
-                                         "G",
-                                         "K",
-                                         "ms",
-                                         "backends=",
-                                         "sim=",
-                                         "log=",
-                                         "warn",
-                                         "move_share=",
-                                         "pool_slack=",
-                                         "wait_timeout=",
-                                         "1s",
-                                         "any:3:2",
-                                         "host",
-                                         "cuda",
-                                         "device_limit=",
-                                         NULL};
+static const char fuzz_words[] =
+    " devices= memory= granule= profile= h200 vmm=off info=off real=on seed= lag= lose= journal="
+    " fault= :forever create:1 \" , = G K ms backends= sim= log= warn move_share= pool_slack="
+    " wait_timeout= 1s any:3:2 host cuda device_limit=";
 
 enum { LOADED = 64 };
 
@@ -82,7 +52,12 @@ static void read_environment(const char *text) {
     for (size_t i = 0; i < 100 && vram_option_problem(i, problem, sizeof problem); i++) {
         FUZZ_EXPECT(problem[0] && strlen(problem) < sizeof problem);
     }
-    (void)vr_option_number(VR_OPTION_WAIT_TIMEOUT);
+    for (size_t i = 0; i < vram_option_count(); i++) { /* what was accepted is accepted again */
+        char value[VR_OPTION_TEXT_MAX];
+        const char *name = vram_option_at(i)->name;
+        FUZZ_EXPECT(vram_option_get(name, value, sizeof value, NULL) == VRAM_OK &&
+                    vram_option_set(name, value) == VRAM_OK);
+    }
     unsetenv("VRAM_CONF");
     vr_option_reset();
 }

@@ -11,16 +11,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const char *const fuzz_words[] = {"\x7f"
-                                         "ELF\x02\x01\x01",
-                                         ".symtab",
-                                         ".strtab",
-                                         ".debug_line",
-                                         ".debug_line_str",
-                                         ".eh_frame_hdr",
-                                         "\x02\x00\x00\x00",
-                                         "\xff\xff\xff\xff\xff\xff\xff\xff",
-                                         NULL};
+static const char fuzz_words[] =
+    " \177ELF\x02\x01\x01 .symtab .strtab .debug_line .debug_line_str .eh_frame_hdr"
+    " \x02 \xff\xff\xff\xff\xff\xff\xff\xff";
 
 enum { PLACES = 16, EACH = 4 /* of them for an input: every look reads all headers again */ };
 

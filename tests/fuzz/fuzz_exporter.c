@@ -8,11 +8,9 @@
 
 #include <string.h>
 
-static const char *const fuzz_words[] = {"GET",       "HEAD",       "POST",
-                                         "/metrics",  "/-/healthy", "/",
-                                         "localhost", "[::1]:9865", "127.0.0.1:9865",
-                                         "a.example", "\n",         "application/openmetrics-text",
-                                         "..",        ":",          NULL};
+static const char fuzz_words[] =
+    " GET HEAD POST /metrics /-/healthy / localhost [::1]:9865 127.0.0.1:9865 a.example \n"
+    " application/openmetrics-text .. :";
 
 enum { FIELDS = 4, FIELD_BYTES = 512 };
 

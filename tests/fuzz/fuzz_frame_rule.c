@@ -11,14 +11,9 @@
 
 #include <string.h>
 
-static const char *const fuzz_words[] = {"\x0c\x07\x08\x90\x01",
-                                         "\x0f\x03\x76\x78\x06",
-                                         "\x10\x06\x02\x76\x00",
-                                         "\x0a\x0b",
-                                         "\xff\xff\xff\xff",
-                                         "\x80\x80",
-                                         "zPLR",
-                                         NULL};
+static const char fuzz_words[] =
+    " \x0c\x07\x08\x90\x01 \x0f\x03\x76\x78\x06 \x10\x06\x02\x76\x00 \x0a\x0b \xff\xff\xff\xff"
+    " \x80\x80 zPLR";
 
 enum { BASE = 1 << 20, ADDRESSES = 64 };
 

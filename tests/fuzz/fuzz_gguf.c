@@ -7,30 +7,13 @@
 
 #include "model/model_file.h"
 
-static const char *const fuzz_words[] = {"GGUF",
-                                         "general.architecture",
-                                         "general.alignment",
-                                         "llama.block_count",
-                                         "llama.attention.head_count_kv",
-                                         "llama.attention.sliding_window",
-                                         "llama.ssm.state_size",
-                                         "split.count",
-                                         "tokenizer.ggml.tokens",
-                                         "blk.1.ffn_up_exps.weight",
-                                         "token_embd.weight",
-                                         "\x09",
-                                         "\x08",
-                                         "\xff\xff\xff\xff\xff\xff\xff\xff",
-                                         "qwen3next",
-                                         "gemma4",
-                                         "nemotron_h",
-                                         "clip",
-                                         "gemma4.attention.sliding_window_pattern",
-                                         "gemma4.attention.shared_kv_layers",
-                                         "llama.nextn_predict_layers",
-                                         "llama.attention.recurrent_layers",
-                                         "llama.kda.head_dim",
-                                         NULL};
+static const char fuzz_words[] =
+    " GGUF general.architecture general.alignment llama.block_count llama.attention.head_count_kv"
+    " llama.attention.sliding_window llama.ssm.state_size split.count tokenizer.ggml.tokens"
+    " blk.1.ffn_up_exps.weight token_embd.weight \x09 \x08 \xff\xff\xff\xff\xff\xff\xff\xff"
+    " qwen3next gemma4 nemotron_h clip gemma4.attention.sliding_window_pattern"
+    " gemma4.attention.shared_kv_layers llama.nextn_predict_layers"
+    " llama.attention.recurrent_layers llama.kda.head_dim";
 
 static int fuzz_take(const uint8_t *data, size_t bytes) {
     static vram_model model;

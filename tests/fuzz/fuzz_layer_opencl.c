@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const char *const fuzz_words[] = {"B", "S", "K", "R", "I", "V", "F", "Q", "L", NULL};
+static const char fuzz_words[] = " B S K R I V F Q L";
 
 vr_cl_int clInitLayer(vr_cl_uint count, void *const *target, vr_cl_uint *own_count,
                       void *const **own);

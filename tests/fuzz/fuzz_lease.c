@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const char *const fuzz_words[] = {"w", "s", "\x40\x41\x42\x43", "Vr", "\x01\x40", NULL};
+static const char fuzz_words[] = " w s \x40\x41\x42\x43 Vr \x01\x40";
 
 enum { HOLDERS = 6, STEP = 12, NUMBERS_AT = 2, DEVICE_AT = 10, TIME_AT = 11 };
 

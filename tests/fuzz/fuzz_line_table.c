@@ -11,8 +11,7 @@
 
 #include <string.h>
 
-static const char *const fuzz_words[] = {"\x01\x01", "\x09\x02",         "\x1f", "\x0e",
-                                         "\x80\x80", "\xff\xff\xff\xff", NULL};
+static const char fuzz_words[] = " \x01\x01 \x09\x02 \x1f \x0e \x80\x80 \xff\xff\xff\xff";
 
 enum { SEQUENCES = 256 };
 

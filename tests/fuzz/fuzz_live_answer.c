@@ -9,17 +9,9 @@
 
 #include <string.h>
 
-static const char *const fuzz_words[] = {"vram-live 1\nsum 1 2 3 4\n",
-                                         "group 1 1 1 1 1 1 0 ",
-                                         "rest ",
-                                         "block 1 2 3 4 5 6\n",
-                                         "tag ",
-                                         "pool ",
-                                         "name ",
-                                         "frame ",
-                                         "\nend\n",
-                                         "18446744073709551615",
-                                         NULL};
+static const char fuzz_words[] =
+    "|vram-live 1\nsum 1 2 3 4\n|group 1 1 1 1 1 1 0 |rest |block 1 2 3 4 5 6\n|tag |pool |name "
+    "|frame |\nend\n|18446744073709551615";
 
 static void frames_check(const struct attach_answer *answer, size_t first, size_t count) {
     FUZZ_EXPECT(first <= answer->frame_count && count <= answer->frame_count - first);

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <vram/pressure.h>
 
-static const char *const fuzz_words[] = {
-    "\x10\x06", "\xff\xff\xff\xff", "\xf8\x00", "\x10\x01", "\xa8\x00", "\x40", "\x1b[2J", NULL};
+static const char fuzz_words[] =
+    " \x10\x06 \xff\xff\xff\xff \xf8\x00 \x10\x01 \xa8\x00 \x40 \x1b[2J";
 
 static void text_check(const char *text, size_t capacity) {
     FUZZ_EXPECT(memchr(text, 0, capacity) != NULL);

@@ -8,38 +8,18 @@
 #include "model/json_reader.h"
 #include "model/model_config.h"
 
-static const char *const fuzz_words[] = {"\"model_type\":\"gemma3\"",
-                                         "\"num_hidden_layers\":",
-                                         "\"hidden_size\":",
-                                         "\"num_attention_heads\":",
-                                         "\"num_experts\":",
-                                         "\"kv_lora_rank\":",
-                                         "\"text_config\":{",
-                                         "\"vision_config\":{",
-                                         "\"quantization_config\":{",
-                                         "\"layer_types\":[",
-                                         "\"linear_attention\"",
-                                         "\"full_attention_interval\":4",
-                                         "\"model_type\":\"nemotron_h\"",
-                                         "\"model_type\":\"deepseek_v4\"",
-                                         "\"model_type\":\"kimi_linear\"",
-                                         "\"hybrid_override_pattern\":\"M*E-\"",
-                                         "\"block_configs\":[{\"ffn\":{\"ffn_mult\":2.5}}]",
-                                         "\"linear_attn_config\":{\"kda_layers\":[1]}",
-                                         "\"compress_ratios\":[4,128]",
-                                         "\"quant_method\":\"compressed-tensors\"",
-                                         "\"config_groups\":{\"g\":{\"weights\":{\"num_bits\":4}}}",
-                                         "\"ignore\":[\"re:.*(a|b)?[c-d]\\\\.\\\\d+$\"]",
-                                         "\"quantized_layers\":{\"layers.0\":{}}",
-                                         "null",
-                                         "true",
-                                         "1e3",
-                                         "\\ud83d\\ude00",
-                                         "[[[[[[[[[[[[[[[[",
-                                         "]",
-                                         "}",
-                                         ",",
-                                         NULL};
+static const char fuzz_words[] =
+    " \"model_type\":\"gemma3\" \"num_hidden_layers\": \"hidden_size\": \"num_attention_heads\":"
+    " \"num_experts\": \"kv_lora_rank\": \"text_config\":{ \"vision_config\":{"
+    " \"quantization_config\":{ \"layer_types\":[ \"linear_attention\""
+    " \"full_attention_interval\":4 \"model_type\":\"nemotron_h\" \"model_type\":\"deepseek_v4\""
+    " \"model_type\":\"kimi_linear\" \"hybrid_override_pattern\":\"M*E-\""
+    " \"block_configs\":[{\"ffn\":{\"ffn_mult\":2.5}}]"
+    " \"linear_attn_config\":{\"kda_layers\":[1]} \"compress_ratios\":[4,128]"
+    " \"quant_method\":\"compressed-tensors\""
+    " \"config_groups\":{\"g\":{\"weights\":{\"num_bits\":4}}}"
+    " \"ignore\":[\"re:.*(a|b)?[c-d]\\\\.\\\\d+$\"] \"quantized_layers\":{\"layers.0\":{}} null"
+    " true 1e3 \\ud83d\\ude00 [[[[[[[[[[[[[[[[ ] } ,";
 
 static void read_tokens(const char *text, size_t bytes) {
     struct vr_json_reader reader;

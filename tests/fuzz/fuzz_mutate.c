@@ -36,31 +36,26 @@ static void replace(struct input *input, size_t at, size_t gone, const void *dat
 }
 
 static void put_word(struct input *input, size_t at) {
+    const char *word = fuzz_target->words;
+    const char between[] = {word[0], 0};
     size_t words = 0;
-    while (fuzz_target->words[words]) {
-        words++;
+    for (const char *next = word; *next; next++) {
+        words += *next == between[0];
+    }
+    for (uint64_t skipped = words ? fuzz_draw(words) : 0; skipped > 0; skipped--) {
+        word += 1 + strcspn(word + 1, between);
     }
     if (words > 0) {
-        const char *word = fuzz_target->words[fuzz_draw(words)];
-        replace(input, at, 0, word, strlen(word));
+        replace(input, at, 0, word + 1, strcspn(word + 1, between));
     }
 }
 
 /* In the place of a number, or anywhere. */
 static void put_number(struct input *input, size_t at) {
-    static const char *const numbers[] = {"0",
-                                          "1",
-                                          "-1",
-                                          "18446744073709551615",
-                                          "18446744073709551616",
-                                          "9223372036854775807",
-                                          "9223372036854775808",
-                                          "4294967296",
-                                          "65536",
-                                          "512",
-                                          "1e9",
-                                          "0x10",
-                                          "16E"};
+    static const char numbers[][24] = {
+        "0",          "1",     "-1",  "18446744073709551615", "18446744073709551616",
+        "4294967296", "65536", "512", "9223372036854775807",  "9223372036854775808",
+        "1e9",        "0x10",  "16E"};
     size_t end = at;
     while (end < input->bytes && input->data[end] >= '0' && input->data[end] <= '9') {
         end++;

@@ -10,20 +10,9 @@
 
 #include <string.h>
 
-static const char *const fuzz_words[] = {"\x89VRT\r\n\x1a\n",
-                                         "VRTC",
-                                         "\x01\x01\x01x",
-                                         "\x02\x02\x03"
-                                         "f()",
-                                         "\x03\x03\x01\x02",
-                                         "\x08\x07",
-                                         "\x10\x01\x00\x00\x80\x01\x01\x00\x00\x00\x00",
-                                         "\x11\x01\x00\x00\x80\x01\x01",
-                                         "\x17\x05\x01",
-                                         "\x41\x02zz",
-                                         "\x40\x08\x01\x02\x03\x04\x05\x06\x07\x08",
-                                         "\xff\xff\xff\xff",
-                                         NULL};
+static const char fuzz_words[] =
+    " \x89VRT\r\n\x1a\n VRTC \x01\x01\x01x \x02\x02\003f() \x03\x03\x01\x02 \x08\x07 \x10\x01"
+    " \x11\x01 \x17\x05\x01 \x41\x02zz \x40\x08\x01\x02\x03\x04\x05\x06\x07\x08 \xff\xff\xff\xff";
 
 static void read_all(const uint8_t *data, size_t bytes) {
     static struct trace_source source;

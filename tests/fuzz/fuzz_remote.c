@@ -15,16 +15,8 @@
 
 #include <string.h>
 
-static const char *const fuzz_words[] = {"m",
-                                         "o",
-                                         "a",
-                                         "t",
-                                         "Vram",
-                                         "Vraa",
-                                         "Vrat",
-                                         "\x01\x01\x01\x01",
-                                         "\xff\xff\xff\xff\xff\xff\xff\xff",
-                                         NULL};
+static const char fuzz_words[] =
+    " m o a t Vram Vraa Vrat \x01\x01\x01\x01 \xff\xff\xff\xff\xff\xff\xff\xff";
 
 static struct vr_remote remote;
 

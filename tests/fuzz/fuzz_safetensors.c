@@ -7,21 +7,10 @@
 
 #include "model/model_file.h"
 
-static const char *const fuzz_words[] = {"{\"a\":",
-                                         "\"dtype\":\"BF16\"",
-                                         "\"shape\":[",
-                                         "\"data_offsets\":[0,",
-                                         "__metadata__",
-                                         "model.layers.3.self_attn.k_proj.weight",
-                                         "\"weight_map\":{",
-                                         "\"metadata\":{\"total_size\":",
-                                         "Infinity",
-                                         "F4",
-                                         "],",
-                                         "}",
-                                         "\\u0041",
-                                         "[[[[[[[[",
-                                         NULL};
+static const char fuzz_words[] =
+    " {\"a\": \"dtype\":\"BF16\" \"shape\":[ \"data_offsets\":[0, __metadata__"
+    " model.layers.3.self_attn.k_proj.weight \"weight_map\":{ \"metadata\":{\"total_size\":"
+    " Infinity F4 ], } \\u0041 [[[[[[[[";
 
 static void read_index(const uint8_t *data, size_t bytes) {
     static struct vr_shards shards;

@@ -25,9 +25,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static const char *const fuzz_words[] = {
-    "t",      "q",     "r",     "s",    "vram-name 1\n", "vram-name 2\n", "1\n", "fuzz",
-    "fuzz\n", "q\x01", "r\x01", "host", "00000000",      "ffffffff",      NULL};
+static const char fuzz_words[] =
+    "|t|q|r|s|vram-name 1\n|vram-name 2\n|1\n|fuzz|fuzz\n|q\x01|r\x01|host|00000000|ffffffff";
 
 enum { MESSAGE_MAX = 4096, BLOCK_BYTES = 4096 };
 

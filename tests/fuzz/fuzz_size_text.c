@@ -10,9 +10,7 @@
 
 #include <string.h>
 
-static const char *const fuzz_words[] = {"K",    "M",  "G",  "T",  "P",  "E",   "iB", "KiB",
-                                         "MB",   "ms", "us", "ns", "s",  "min", ".",  "0.5",
-                                         "1.5G", "+",  "-",  " ",  "e9", NULL};
+static const char fuzz_words[] = "|K|M|G|T|P|E|iB|KiB|MB|ms|us|ns|s|min|.|0.5|1.5G|+|-| |e9";
 
 enum { TEXT_MAX = 65536 };
 

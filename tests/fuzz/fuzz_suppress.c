@@ -14,8 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const char *const fuzz_words[] = {"leak:", "leak:^", "leak:*", "$\n",  "*", "#",
-                                         "\n",    "\r\n",   "a*b",    "aaaa", NULL};
+static const char fuzz_words[] = " leak: leak:^ leak:* $\n * # \n \r\n a*b aaaa";
 
 enum { TEXT_MAX = 200, PATTERN_MAX = 24 };
 

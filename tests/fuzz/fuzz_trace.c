@@ -11,21 +11,9 @@
 
 #include <string.h>
 
-static const char *const fuzz_words[] = {"op,id,bytes,stream,t_us",
-                                         ",thread",
-                                         "\na,1,512,0,10",
-                                         "\nf,1,,0,20",
-                                         "\nu,1,512,1,15",
-                                         "\na,2,1048576,1,30,1",
-                                         "\r\n",
-                                         ",",
-                                         "\n",
-                                         "a,",
-                                         "f,",
-                                         "u,",
-                                         "\x1f\x8b\x08",
-                                         "-",
-                                         NULL};
+static const char fuzz_words[] =
+    " op,id,bytes,stream,t_us ,thread \na,1,512,0,10 \nf,1,,0,20 \nu,1,512,1,15"
+    " \na,2,1048576,1,30,1 \r\n , \n a, f, u, \x1f\x8b\x08 -";
 
 enum { OPS_TO_PLAY = 200 };
 

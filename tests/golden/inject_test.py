@@ -25,6 +25,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import time
@@ -61,7 +62,7 @@ MORE = (
     "vram bench readback -b host --size 4K --seconds 0.01", "vram bench matmul -b host --size 8 --seconds 0.01 --json",
     "vram bench distance -b host --size 10 --seconds 0.01 --json", "vram bench track -b sim --seconds 0.01",
 )
-MAKE = """make_trace.py story >t.vrt; cp $ROOT/tests/fuzz/corpus/snapshot/protocol4.pickle s.pickle; gzip -k s.pickle
+MAKE = """make_trace.py story >t.vrt; tar xzOf $ROOT/tests/fuzz/corpus.tar.gz corpus/snapshot/protocol4.pickle >s.pickle; gzip -k s.pickle
 printf 'op,id,bytes,stream,t_us\\na,1,9000000,0,0\\na,2,3000000,0,1000\\nf,1,,,2000\\n' >t.csv"""
 
 JUDGES = ("check", "stress", "tour", "bench", "replay")  # what fails there is the answer
@@ -115,6 +116,8 @@ class Place:
         self.env = dict(transcripts.environment(program, self.runtime.name), VRAM_SHARE_DIR=self.runtime.name)
         # A sanitizer's library is there before this one, and its handler would exit in the place of a signal.
         self.env["ASAN_OPTIONS"] = self.env.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        with tarfile.open(os.path.join(transcripts.ROOT, "tests", "fuzz", "corpus.tar.gz")) as seeds:
+            seeds.extractall(self.runtime.name)
         ignored = os.path.join(self.runtime.name, "ignored")  # what the loader keeps, which no longer seems its own
         with open(ignored, "w", encoding="ascii") as stream:
             stream.write("leak:_dl_\n")
@@ -139,7 +142,7 @@ class Place:
     def run(self, line, folder, **more):
         """(exit code, output, messages). A server is ended once it says that it listens."""
         line = re.sub(r"\bPID\b", str(self.child.pid), line).replace("HOLDING", self.holding)
-        line = line.replace("FUZZ", os.path.join(transcripts.ROOT, "tests", "fuzz", "corpus"))
+        line = line.replace("FUZZ", os.path.join(self.runtime.name, "corpus"))
         env = dict(self.env, **({"LD_PRELOAD": self.inject} if more else {}), **more)
         # The shell becomes the command: a signal reaches it.
         line = re.sub(r"^((?:[A-Z_]+=(?:'[^']*'|[^\s'])*\s+)*)vram ", r"\1exec vram ", line)

@@ -387,7 +387,7 @@ $ VRAM_SIM=profile=h200 vram replay --generate steady,steps=2,blocks=40 --backen
     naive #1   ##########..  179.52 MiB   1.001       0  0.00 %     280 29.4 us
     naive #2   ##########..  179.52 MiB   1.001       0  0.00 %     280 29.4 us
 
-$ cp $ROOT/tests/fuzz/corpus/snapshot/protocol4.pickle s.pickle
+$ tar xzOf $ROOT/tests/fuzz/corpus.tar.gz corpus/snapshot/protocol4.pickle >s.pickle
 
 $ vram replay s.pickle -b sim -p vram -p caching
   Replay on sim:0, Simulated GPU (simulated: times are those of a model)

@@ -62,7 +62,7 @@ $ printf 'op,id,bytes,stream,t_us\na,1,1000,0,0\nf,1,,,10\n' >old.csv
   passed: live>+1M
 [1]
 
-$ cp $ROOT/tests/fuzz/corpus/chrome_trace/list.json c.json
+$ tar xzOf $ROOT/tests/fuzz/corpus.tar.gz corpus/chrome_trace/list.json >c.json
 
 $ vram report c.json
   c.json: Chrome JSON, 6 events in 20.2 us
@@ -127,13 +127,13 @@ $ printf 'op,id,bytes,stream,t_us\na,77,512,9,100\nu,77,,8,101\na,78,1048576,8,1
                    --leaks FILE` lists them by tag and stack; a scope
                    (vram/scope.h) frees what was allocated in it however it ends.
 
-$ cp $ROOT/tests/fuzz/corpus/rmm_log/small.csv r.csv
+$ tar xzOf $ROOT/tests/fuzz/corpus.tar.gz corpus/rmm_log/small.csv >r.csv
 $ vram report r.csv -f csv -o out.csv && cat out.csv
   op,id,bytes,stream,t_us
   a,1,1024,0,0
   a,2,4096,5,20
   f,1,,0,40
-$ cp $ROOT/tests/fuzz/corpus/snapshot/protocol4.pickle s.pickle
+$ tar xzOf $ROOT/tests/fuzz/corpus.tar.gz corpus/snapshot/protocol4.pickle >s.pickle
 $ vram report s.pickle -f folded --count
   main (own.py:9);f (own.py:3) 4
 

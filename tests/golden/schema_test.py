@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 try:
@@ -35,7 +36,10 @@ PAGES = {"XDG_RUNTIME_DIR": "with pages"}  # which becomes a folder with the liv
 
 TRACE = "trace %s"  # an argument that becomes a file with what make_trace.py writes
 
-CORPUS = os.path.join(ROOT, "tests", "fuzz", "corpus")
+UNPACKED = tempfile.TemporaryDirectory()  # the seeds of tests/fuzz
+CORPUS = os.path.join(UNPACKED.name, "corpus")
+with tarfile.open(os.path.join(ROOT, "tests", "fuzz", "corpus.tar.gz")) as seeds:
+    seeds.extractall(UNPACKED.name)
 
 CONFIG = os.path.join(ROOT, "tests", "model_configs", "%s.json")
 
