@@ -9,8 +9,7 @@
  */
 #include <cuda.h>
 
-#include <stdbool.h>
-
+#include "abi.h"
 #include "backend/cuda/cuda_api.h"
 
 #if CUDA_VERSION < 12020
@@ -18,8 +17,6 @@
 #endif
 
 /* ------------------------------------------------------------------- values */
-
-#define SAME(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours)
 
 /* The codes that came with CUDA 13. */
 #if CUDA_VERSION < 13000
@@ -73,51 +70,31 @@ SAME(VR_CU_WRITE_DEFAULT, CU_STREAM_WRITE_VALUE_DEFAULT);
 
 /* ------------------------------------------------------------------ layouts */
 
-#define FIELD(ours, our_field, theirs, their_field)                                                \
-    SAME(offsetof(struct ours, our_field), offsetof(theirs, their_field));                         \
-    SAME(sizeof((struct ours *)0)->our_field, sizeof((theirs *)0)->their_field)
-
 SAME(sizeof(vr_cu_result), sizeof(CUresult));
 SAME(sizeof(vr_cu_device), sizeof(CUdevice));
 SAME(sizeof(vr_cu_addr), sizeof(CUdeviceptr));
 SAME(sizeof(vr_cu_memory), sizeof(CUmemGenericAllocationHandle));
-SAME(sizeof(struct vr_cu_uuid), sizeof(CUuuid));
+LAYOUT(vr_cu_uuid, CUuuid);
 
-SAME(sizeof(struct vr_cu_location), sizeof(CUmemLocation));
-FIELD(vr_cu_location, type, CUmemLocation, type);
-FIELD(vr_cu_location, id, CUmemLocation, id);
+LAYOUT(vr_cu_location, CUmemLocation);
+FIELDS_2(vr_cu_location, CUmemLocation, type, type, id, id);
 
-SAME(sizeof(struct vr_cu_prop), sizeof(CUmemAllocationProp));
-FIELD(vr_cu_prop, type, CUmemAllocationProp, type);
-FIELD(vr_cu_prop, requested_handle_types, CUmemAllocationProp, requestedHandleTypes);
-FIELD(vr_cu_prop, location, CUmemAllocationProp, location);
-FIELD(vr_cu_prop, win32_meta, CUmemAllocationProp, win32HandleMetaData);
-FIELD(vr_cu_prop, flags.compression, CUmemAllocationProp, allocFlags.compressionType);
-FIELD(vr_cu_prop, flags.rdma_capable, CUmemAllocationProp, allocFlags.gpuDirectRDMACapable);
-FIELD(vr_cu_prop, flags.usage, CUmemAllocationProp, allocFlags.usage);
-FIELD(vr_cu_prop, flags.reserved, CUmemAllocationProp, allocFlags.reserved);
+LAYOUT(vr_cu_prop, CUmemAllocationProp);
+FIELDS_7(vr_cu_prop, CUmemAllocationProp, type, type, requested_handle_types, requestedHandleTypes,
+         location, location, win32_meta, win32HandleMetaData, flags.compression,
+         allocFlags.compressionType, flags.rdma_capable, allocFlags.gpuDirectRDMACapable,
+         flags.usage, allocFlags.usage);
+FIELDS_1(vr_cu_prop, CUmemAllocationProp, flags.reserved, allocFlags.reserved);
 
-SAME(sizeof(struct vr_cu_access), sizeof(CUmemAccessDesc));
-FIELD(vr_cu_access, location, CUmemAccessDesc, location);
-FIELD(vr_cu_access, flags, CUmemAccessDesc, flags);
+LAYOUT(vr_cu_access, CUmemAccessDesc);
+FIELDS_2(vr_cu_access, CUmemAccessDesc, location, location, flags, flags);
 
-SAME(sizeof(struct vr_cu_rows), sizeof(CUDA_MEMCPY2D));
-FIELD(vr_cu_rows, from.x, CUDA_MEMCPY2D, srcXInBytes);
-FIELD(vr_cu_rows, from.y, CUDA_MEMCPY2D, srcY);
-FIELD(vr_cu_rows, from.type, CUDA_MEMCPY2D, srcMemoryType);
-FIELD(vr_cu_rows, from.host, CUDA_MEMCPY2D, srcHost);
-FIELD(vr_cu_rows, from.device, CUDA_MEMCPY2D, srcDevice);
-FIELD(vr_cu_rows, from.array, CUDA_MEMCPY2D, srcArray);
-FIELD(vr_cu_rows, from.pitch, CUDA_MEMCPY2D, srcPitch);
-FIELD(vr_cu_rows, to.x, CUDA_MEMCPY2D, dstXInBytes);
-FIELD(vr_cu_rows, to.y, CUDA_MEMCPY2D, dstY);
-FIELD(vr_cu_rows, to.type, CUDA_MEMCPY2D, dstMemoryType);
-FIELD(vr_cu_rows, to.host, CUDA_MEMCPY2D, dstHost);
-FIELD(vr_cu_rows, to.device, CUDA_MEMCPY2D, dstDevice);
-FIELD(vr_cu_rows, to.array, CUDA_MEMCPY2D, dstArray);
-FIELD(vr_cu_rows, to.pitch, CUDA_MEMCPY2D, dstPitch);
-FIELD(vr_cu_rows, row_bytes, CUDA_MEMCPY2D, WidthInBytes);
-FIELD(vr_cu_rows, rows, CUDA_MEMCPY2D, Height);
+LAYOUT(vr_cu_rows, CUDA_MEMCPY2D);
+FIELDS_7(vr_cu_rows, CUDA_MEMCPY2D, from.x, srcXInBytes, from.y, srcY, from.type, srcMemoryType,
+         from.host, srcHost, from.device, srcDevice, from.array, srcArray, from.pitch, srcPitch);
+FIELDS_7(vr_cu_rows, CUDA_MEMCPY2D, to.x, dstXInBytes, to.y, dstY, to.type, dstMemoryType, to.host,
+         dstHost, to.device, dstDevice, to.array, dstArray, to.pitch, dstPitch);
+FIELDS_2(vr_cu_rows, CUDA_MEMCPY2D, row_bytes, WidthInBytes, rows, Height);
 
 /* --------------------------------------------------------------- prototypes */
 

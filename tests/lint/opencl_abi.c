@@ -14,14 +14,11 @@
 #include <CL/cl_layer.h>
 #endif
 
-#include <stdbool.h>
-
+#include "abi.h"
 #include "backend/opencl/opencl_api.h"
 #include "layer_opencl_abi.h"
 
 /* ------------------------------------------------------------------- values */
-
-#define SAME(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours)
 
 #define CODE(NAME, value) SAME(VR_CL_##NAME, CL_##NAME);
 VR_CL_CODES(CODE)

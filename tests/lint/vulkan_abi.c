@@ -9,14 +9,11 @@
 #include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
 
-#include <stdbool.h>
-
+#include "abi.h"
 #include "backend/vulkan/vulkan_api.h"
 #include "layer_vulkan_abi.h"
 
 /* ------------------------------------------------------------------- values */
-
-#define SAME(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours)
 
 SAME(VR_VK_SUCCESS, VK_SUCCESS);
 SAME(VR_VK_NOT_READY, VK_NOT_READY);
@@ -156,189 +153,132 @@ TRUTH(VR_VK_FEATURE_12_COUNT - 1, VkPhysicalDeviceVulkan12Features, subgroupBroa
 
 /* ------------------------------------------------------------------ layouts */
 
-#define FIELD(ours, our_field, theirs, their_field)                                                \
-    SAME(offsetof(struct ours, our_field), offsetof(theirs, their_field));                         \
-    SAME(sizeof((struct ours *)0)->our_field, sizeof((theirs *)0)->their_field)
-#define LAYOUT(ours, theirs) SAME(sizeof(struct ours), sizeof(theirs))
 #define HEADED(ours, theirs)                                                                       \
     LAYOUT(ours, theirs);                                                                          \
-    FIELD(ours, head.type, theirs, sType);                                                         \
-    FIELD(ours, head.next, theirs, pNext)
+    FIELDS_2(ours, theirs, head.type, sType, head.next, pNext)
 
-FIELD(vr_vk_limits, max_push_constants, VkPhysicalDeviceLimits, maxPushConstantsSize);
-FIELD(vr_vk_limits, max_allocations, VkPhysicalDeviceLimits, maxMemoryAllocationCount);
-FIELD(vr_vk_limits, max_groups, VkPhysicalDeviceLimits, maxComputeWorkGroupCount);
-FIELD(vr_vk_limits, max_group_items, VkPhysicalDeviceLimits, maxComputeWorkGroupInvocations);
-FIELD(vr_vk_limits, max_group_size, VkPhysicalDeviceLimits, maxComputeWorkGroupSize);
+FIELDS_5(vr_vk_limits, VkPhysicalDeviceLimits, max_push_constants, maxPushConstantsSize,
+         max_allocations, maxMemoryAllocationCount, max_groups, maxComputeWorkGroupCount,
+         max_group_items, maxComputeWorkGroupInvocations, max_group_size, maxComputeWorkGroupSize);
 LAYOUT(vr_vk_limits, VkPhysicalDeviceLimits);
-FIELD(vr_vk_properties, api_version, VkPhysicalDeviceProperties, apiVersion);
-FIELD(vr_vk_properties, kind, VkPhysicalDeviceProperties, deviceType);
-FIELD(vr_vk_properties, name, VkPhysicalDeviceProperties, deviceName);
-FIELD(vr_vk_properties, limits, VkPhysicalDeviceProperties, limits);
+FIELDS_4(vr_vk_properties, VkPhysicalDeviceProperties, api_version, apiVersion, kind, deviceType,
+         name, deviceName, limits, limits);
 LAYOUT(vr_vk_properties, VkPhysicalDeviceProperties);
 HEADED(vr_vk_properties_2, VkPhysicalDeviceProperties2);
-FIELD(vr_vk_properties_2, properties, VkPhysicalDeviceProperties2, properties);
+FIELDS_1(vr_vk_properties_2, VkPhysicalDeviceProperties2, properties, properties);
 HEADED(vr_vk_id, VkPhysicalDeviceIDProperties);
-FIELD(vr_vk_id, device_uuid, VkPhysicalDeviceIDProperties, deviceUUID);
+FIELDS_1(vr_vk_id, VkPhysicalDeviceIDProperties, device_uuid, deviceUUID);
 HEADED(vr_vk_maintenance_3, VkPhysicalDeviceMaintenance3Properties);
-FIELD(vr_vk_maintenance_3, max_allocation, VkPhysicalDeviceMaintenance3Properties,
-      maxMemoryAllocationSize);
+FIELDS_1(vr_vk_maintenance_3, VkPhysicalDeviceMaintenance3Properties, max_allocation,
+         maxMemoryAllocationSize);
 HEADED(vr_vk_maintenance_4, VkPhysicalDeviceMaintenance4Properties);
-FIELD(vr_vk_maintenance_4, max_buffer, VkPhysicalDeviceMaintenance4Properties, maxBufferSize);
+FIELDS_1(vr_vk_maintenance_4, VkPhysicalDeviceMaintenance4Properties, max_buffer, maxBufferSize);
 HEADED(vr_vk_pci, VkPhysicalDevicePCIBusInfoPropertiesEXT);
-FIELD(vr_vk_pci, domain, VkPhysicalDevicePCIBusInfoPropertiesEXT, pciDomain);
-FIELD(vr_vk_pci, bus, VkPhysicalDevicePCIBusInfoPropertiesEXT, pciBus);
-FIELD(vr_vk_pci, device, VkPhysicalDevicePCIBusInfoPropertiesEXT, pciDevice);
-FIELD(vr_vk_pci, function, VkPhysicalDevicePCIBusInfoPropertiesEXT, pciFunction);
+FIELDS_4(vr_vk_pci, VkPhysicalDevicePCIBusInfoPropertiesEXT, domain, pciDomain, bus, pciBus, device,
+         pciDevice, function, pciFunction);
 HEADED(vr_vk_features_2, VkPhysicalDeviceFeatures2);
-FIELD(vr_vk_features_2, values, VkPhysicalDeviceFeatures2, features);
+FIELDS_1(vr_vk_features_2, VkPhysicalDeviceFeatures2, values, features);
 HEADED(vr_vk_features_11, VkPhysicalDeviceVulkan11Features);
 HEADED(vr_vk_features_12, VkPhysicalDeviceVulkan12Features);
 LAYOUT(vr_vk_memory_properties, VkPhysicalDeviceMemoryProperties);
-FIELD(vr_vk_memory_properties, type_count, VkPhysicalDeviceMemoryProperties, memoryTypeCount);
-FIELD(vr_vk_memory_properties, types, VkPhysicalDeviceMemoryProperties, memoryTypes);
-FIELD(vr_vk_memory_properties, heap_count, VkPhysicalDeviceMemoryProperties, memoryHeapCount);
-FIELD(vr_vk_memory_properties, heaps, VkPhysicalDeviceMemoryProperties, memoryHeaps);
-FIELD(vr_vk_memory_type, flags, VkMemoryType, propertyFlags);
-FIELD(vr_vk_memory_type, heap, VkMemoryType, heapIndex);
-FIELD(vr_vk_heap, bytes, VkMemoryHeap, size);
-FIELD(vr_vk_heap, flags, VkMemoryHeap, flags);
+FIELDS_4(vr_vk_memory_properties, VkPhysicalDeviceMemoryProperties, type_count, memoryTypeCount,
+         types, memoryTypes, heap_count, memoryHeapCount, heaps, memoryHeaps);
+FIELDS_2(vr_vk_memory_type, VkMemoryType, flags, propertyFlags, heap, heapIndex);
+FIELDS_2(vr_vk_heap, VkMemoryHeap, bytes, size, flags, flags);
 HEADED(vr_vk_memory_properties_2, VkPhysicalDeviceMemoryProperties2);
-FIELD(vr_vk_memory_properties_2, properties, VkPhysicalDeviceMemoryProperties2, memoryProperties);
+FIELDS_1(vr_vk_memory_properties_2, VkPhysicalDeviceMemoryProperties2, properties,
+         memoryProperties);
 HEADED(vr_vk_budget, VkPhysicalDeviceMemoryBudgetPropertiesEXT);
-FIELD(vr_vk_budget, budget, VkPhysicalDeviceMemoryBudgetPropertiesEXT, heapBudget);
-FIELD(vr_vk_budget, usage, VkPhysicalDeviceMemoryBudgetPropertiesEXT, heapUsage);
+FIELDS_2(vr_vk_budget, VkPhysicalDeviceMemoryBudgetPropertiesEXT, budget, heapBudget, usage,
+         heapUsage);
 LAYOUT(vr_vk_family, VkQueueFamilyProperties);
-FIELD(vr_vk_family, flags, VkQueueFamilyProperties, queueFlags);
-FIELD(vr_vk_family, count, VkQueueFamilyProperties, queueCount);
+FIELDS_2(vr_vk_family, VkQueueFamilyProperties, flags, queueFlags, count, queueCount);
 LAYOUT(vr_vk_extension, VkExtensionProperties);
-FIELD(vr_vk_extension, name, VkExtensionProperties, extensionName);
+FIELDS_1(vr_vk_extension, VkExtensionProperties, name, extensionName);
 
 HEADED(vr_vk_application, VkApplicationInfo);
-FIELD(vr_vk_application, name, VkApplicationInfo, pApplicationName);
-FIELD(vr_vk_application, version, VkApplicationInfo, applicationVersion);
-FIELD(vr_vk_application, engine, VkApplicationInfo, pEngineName);
-FIELD(vr_vk_application, engine_version, VkApplicationInfo, engineVersion);
-FIELD(vr_vk_application, api_version, VkApplicationInfo, apiVersion);
+FIELDS_5(vr_vk_application, VkApplicationInfo, name, pApplicationName, version, applicationVersion,
+         engine, pEngineName, engine_version, engineVersion, api_version, apiVersion);
 HEADED(vr_vk_instance_info, VkInstanceCreateInfo);
-FIELD(vr_vk_instance_info, flags, VkInstanceCreateInfo, flags);
-FIELD(vr_vk_instance_info, application, VkInstanceCreateInfo, pApplicationInfo);
-FIELD(vr_vk_instance_info, layer_count, VkInstanceCreateInfo, enabledLayerCount);
-FIELD(vr_vk_instance_info, extension_count, VkInstanceCreateInfo, enabledExtensionCount);
+FIELDS_4(vr_vk_instance_info, VkInstanceCreateInfo, flags, flags, application, pApplicationInfo,
+         layer_count, enabledLayerCount, extension_count, enabledExtensionCount);
 HEADED(vr_vk_device_queue_info, VkDeviceQueueCreateInfo);
-FIELD(vr_vk_device_queue_info, family, VkDeviceQueueCreateInfo, queueFamilyIndex);
-FIELD(vr_vk_device_queue_info, count, VkDeviceQueueCreateInfo, queueCount);
-FIELD(vr_vk_device_queue_info, priorities, VkDeviceQueueCreateInfo, pQueuePriorities);
+FIELDS_3(vr_vk_device_queue_info, VkDeviceQueueCreateInfo, family, queueFamilyIndex, count,
+         queueCount, priorities, pQueuePriorities);
 HEADED(vr_vk_device_info, VkDeviceCreateInfo);
-FIELD(vr_vk_device_info, queue_count, VkDeviceCreateInfo, queueCreateInfoCount);
-FIELD(vr_vk_device_info, queues, VkDeviceCreateInfo, pQueueCreateInfos);
-FIELD(vr_vk_device_info, layer_count, VkDeviceCreateInfo, enabledLayerCount);
-FIELD(vr_vk_device_info, extension_count, VkDeviceCreateInfo, enabledExtensionCount);
-FIELD(vr_vk_device_info, extensions, VkDeviceCreateInfo, ppEnabledExtensionNames);
-FIELD(vr_vk_device_info, features, VkDeviceCreateInfo, pEnabledFeatures);
+FIELDS_6(vr_vk_device_info, VkDeviceCreateInfo, queue_count, queueCreateInfoCount, queues,
+         pQueueCreateInfos, layer_count, enabledLayerCount, extension_count, enabledExtensionCount,
+         extensions, ppEnabledExtensionNames, features, pEnabledFeatures);
 HEADED(vr_vk_allocate_info, VkMemoryAllocateInfo);
-FIELD(vr_vk_allocate_info, bytes, VkMemoryAllocateInfo, allocationSize);
-FIELD(vr_vk_allocate_info, type, VkMemoryAllocateInfo, memoryTypeIndex);
+FIELDS_2(vr_vk_allocate_info, VkMemoryAllocateInfo, bytes, allocationSize, type, memoryTypeIndex);
 HEADED(vr_vk_allocate_flags, VkMemoryAllocateFlagsInfo);
-FIELD(vr_vk_allocate_flags, flags, VkMemoryAllocateFlagsInfo, flags);
+FIELDS_1(vr_vk_allocate_flags, VkMemoryAllocateFlagsInfo, flags, flags);
 HEADED(vr_vk_dedicated, VkMemoryDedicatedAllocateInfo);
-FIELD(vr_vk_dedicated, image, VkMemoryDedicatedAllocateInfo, image);
-FIELD(vr_vk_dedicated, buffer, VkMemoryDedicatedAllocateInfo, buffer);
+FIELDS_2(vr_vk_dedicated, VkMemoryDedicatedAllocateInfo, image, image, buffer, buffer);
 HEADED(vr_vk_export, VkExportMemoryAllocateInfo);
-FIELD(vr_vk_export, handle_types, VkExportMemoryAllocateInfo, handleTypes);
+FIELDS_1(vr_vk_export, VkExportMemoryAllocateInfo, handle_types, handleTypes);
 HEADED(vr_vk_import_fd, VkImportMemoryFdInfoKHR);
-FIELD(vr_vk_import_fd, handle_type, VkImportMemoryFdInfoKHR, handleType);
-FIELD(vr_vk_import_fd, fd, VkImportMemoryFdInfoKHR, fd);
+FIELDS_2(vr_vk_import_fd, VkImportMemoryFdInfoKHR, handle_type, handleType, fd, fd);
 HEADED(vr_vk_get_fd, VkMemoryGetFdInfoKHR);
-FIELD(vr_vk_get_fd, memory, VkMemoryGetFdInfoKHR, memory);
-FIELD(vr_vk_get_fd, handle_type, VkMemoryGetFdInfoKHR, handleType);
+FIELDS_2(vr_vk_get_fd, VkMemoryGetFdInfoKHR, memory, memory, handle_type, handleType);
 HEADED(vr_vk_external_buffer_made, VkExternalMemoryBufferCreateInfo);
-FIELD(vr_vk_external_buffer_made, handle_types, VkExternalMemoryBufferCreateInfo, handleTypes);
+FIELDS_1(vr_vk_external_buffer_made, VkExternalMemoryBufferCreateInfo, handle_types, handleTypes);
 HEADED(vr_vk_external_buffer, VkPhysicalDeviceExternalBufferInfo);
-FIELD(vr_vk_external_buffer, usage, VkPhysicalDeviceExternalBufferInfo, usage);
-FIELD(vr_vk_external_buffer, handle_type, VkPhysicalDeviceExternalBufferInfo, handleType);
+FIELDS_2(vr_vk_external_buffer, VkPhysicalDeviceExternalBufferInfo, usage, usage, handle_type,
+         handleType);
 HEADED(vr_vk_external_buffer_properties, VkExternalBufferProperties);
-FIELD(vr_vk_external_buffer_properties, features, VkExternalBufferProperties,
-      externalMemoryProperties.externalMemoryFeatures);
+FIELDS_1(vr_vk_external_buffer_properties, VkExternalBufferProperties, features,
+         externalMemoryProperties.externalMemoryFeatures);
 HEADED(vr_vk_buffer_info, VkBufferCreateInfo);
-FIELD(vr_vk_buffer_info, bytes, VkBufferCreateInfo, size);
-FIELD(vr_vk_buffer_info, usage, VkBufferCreateInfo, usage);
-FIELD(vr_vk_buffer_info, sharing, VkBufferCreateInfo, sharingMode);
-FIELD(vr_vk_buffer_info, family_count, VkBufferCreateInfo, queueFamilyIndexCount);
-FIELD(vr_vk_buffer_info, families, VkBufferCreateInfo, pQueueFamilyIndices);
+FIELDS_5(vr_vk_buffer_info, VkBufferCreateInfo, bytes, size, usage, usage, sharing, sharingMode,
+         family_count, queueFamilyIndexCount, families, pQueueFamilyIndices);
 LAYOUT(vr_vk_requirements, VkMemoryRequirements);
-FIELD(vr_vk_requirements, bytes, VkMemoryRequirements, size);
-FIELD(vr_vk_requirements, align, VkMemoryRequirements, alignment);
-FIELD(vr_vk_requirements, types, VkMemoryRequirements, memoryTypeBits);
+FIELDS_3(vr_vk_requirements, VkMemoryRequirements, bytes, size, align, alignment, types,
+         memoryTypeBits);
 HEADED(vr_vk_address_info, VkBufferDeviceAddressInfo);
-FIELD(vr_vk_address_info, buffer, VkBufferDeviceAddressInfo, buffer);
+FIELDS_1(vr_vk_address_info, VkBufferDeviceAddressInfo, buffer, buffer);
 HEADED(vr_vk_semaphore_info, VkSemaphoreCreateInfo);
 HEADED(vr_vk_semaphore_type, VkSemaphoreTypeCreateInfo);
-FIELD(vr_vk_semaphore_type, type, VkSemaphoreTypeCreateInfo, semaphoreType);
-FIELD(vr_vk_semaphore_type, start, VkSemaphoreTypeCreateInfo, initialValue);
+FIELDS_2(vr_vk_semaphore_type, VkSemaphoreTypeCreateInfo, type, semaphoreType, start, initialValue);
 HEADED(vr_vk_semaphore_wait, VkSemaphoreWaitInfo);
-FIELD(vr_vk_semaphore_wait, count, VkSemaphoreWaitInfo, semaphoreCount);
-FIELD(vr_vk_semaphore_wait, semaphores, VkSemaphoreWaitInfo, pSemaphores);
-FIELD(vr_vk_semaphore_wait, values, VkSemaphoreWaitInfo, pValues);
+FIELDS_3(vr_vk_semaphore_wait, VkSemaphoreWaitInfo, count, semaphoreCount, semaphores, pSemaphores,
+         values, pValues);
 HEADED(vr_vk_command_pool_info, VkCommandPoolCreateInfo);
-FIELD(vr_vk_command_pool_info, flags, VkCommandPoolCreateInfo, flags);
-FIELD(vr_vk_command_pool_info, family, VkCommandPoolCreateInfo, queueFamilyIndex);
+FIELDS_2(vr_vk_command_pool_info, VkCommandPoolCreateInfo, flags, flags, family, queueFamilyIndex);
 HEADED(vr_vk_commands_info, VkCommandBufferAllocateInfo);
-FIELD(vr_vk_commands_info, pool, VkCommandBufferAllocateInfo, commandPool);
-FIELD(vr_vk_commands_info, level, VkCommandBufferAllocateInfo, level);
-FIELD(vr_vk_commands_info, count, VkCommandBufferAllocateInfo, commandBufferCount);
+FIELDS_3(vr_vk_commands_info, VkCommandBufferAllocateInfo, pool, commandPool, level, level, count,
+         commandBufferCount);
 HEADED(vr_vk_begin_info, VkCommandBufferBeginInfo);
-FIELD(vr_vk_begin_info, flags, VkCommandBufferBeginInfo, flags);
+FIELDS_1(vr_vk_begin_info, VkCommandBufferBeginInfo, flags, flags);
 HEADED(vr_vk_submit, VkSubmitInfo);
-FIELD(vr_vk_submit, wait_count, VkSubmitInfo, waitSemaphoreCount);
-FIELD(vr_vk_submit, waits, VkSubmitInfo, pWaitSemaphores);
-FIELD(vr_vk_submit, wait_stages, VkSubmitInfo, pWaitDstStageMask);
-FIELD(vr_vk_submit, commands_count, VkSubmitInfo, commandBufferCount);
-FIELD(vr_vk_submit, commands, VkSubmitInfo, pCommandBuffers);
-FIELD(vr_vk_submit, signal_count, VkSubmitInfo, signalSemaphoreCount);
-FIELD(vr_vk_submit, signals, VkSubmitInfo, pSignalSemaphores);
+FIELDS_7(vr_vk_submit, VkSubmitInfo, wait_count, waitSemaphoreCount, waits, pWaitSemaphores,
+         wait_stages, pWaitDstStageMask, commands_count, commandBufferCount, commands,
+         pCommandBuffers, signal_count, signalSemaphoreCount, signals, pSignalSemaphores);
 HEADED(vr_vk_timeline_submit, VkTimelineSemaphoreSubmitInfo);
-FIELD(vr_vk_timeline_submit, wait_count, VkTimelineSemaphoreSubmitInfo, waitSemaphoreValueCount);
-FIELD(vr_vk_timeline_submit, wait_values, VkTimelineSemaphoreSubmitInfo, pWaitSemaphoreValues);
-FIELD(vr_vk_timeline_submit, signal_count, VkTimelineSemaphoreSubmitInfo,
-      signalSemaphoreValueCount);
-FIELD(vr_vk_timeline_submit, signal_values, VkTimelineSemaphoreSubmitInfo, pSignalSemaphoreValues);
+FIELDS_4(vr_vk_timeline_submit, VkTimelineSemaphoreSubmitInfo, wait_count, waitSemaphoreValueCount,
+         wait_values, pWaitSemaphoreValues, signal_count, signalSemaphoreValueCount, signal_values,
+         pSignalSemaphoreValues);
 HEADED(vr_vk_barrier, VkMemoryBarrier);
-FIELD(vr_vk_barrier, from_access, VkMemoryBarrier, srcAccessMask);
-FIELD(vr_vk_barrier, to_access, VkMemoryBarrier, dstAccessMask);
+FIELDS_2(vr_vk_barrier, VkMemoryBarrier, from_access, srcAccessMask, to_access, dstAccessMask);
 LAYOUT(vr_vk_copy, VkBufferCopy);
-FIELD(vr_vk_copy, from, VkBufferCopy, srcOffset);
-FIELD(vr_vk_copy, to, VkBufferCopy, dstOffset);
-FIELD(vr_vk_copy, bytes, VkBufferCopy, size);
+FIELDS_3(vr_vk_copy, VkBufferCopy, from, srcOffset, to, dstOffset, bytes, size);
 HEADED(vr_vk_shader_info, VkShaderModuleCreateInfo);
-FIELD(vr_vk_shader_info, bytes, VkShaderModuleCreateInfo, codeSize);
-FIELD(vr_vk_shader_info, code, VkShaderModuleCreateInfo, pCode);
+FIELDS_2(vr_vk_shader_info, VkShaderModuleCreateInfo, bytes, codeSize, code, pCode);
 LAYOUT(vr_vk_push_range, VkPushConstantRange);
-FIELD(vr_vk_push_range, stages, VkPushConstantRange, stageFlags);
-FIELD(vr_vk_push_range, offset, VkPushConstantRange, offset);
-FIELD(vr_vk_push_range, bytes, VkPushConstantRange, size);
+FIELDS_3(vr_vk_push_range, VkPushConstantRange, stages, stageFlags, offset, offset, bytes, size);
 HEADED(vr_vk_layout_info, VkPipelineLayoutCreateInfo);
-FIELD(vr_vk_layout_info, set_count, VkPipelineLayoutCreateInfo, setLayoutCount);
-FIELD(vr_vk_layout_info, range_count, VkPipelineLayoutCreateInfo, pushConstantRangeCount);
-FIELD(vr_vk_layout_info, ranges, VkPipelineLayoutCreateInfo, pPushConstantRanges);
+FIELDS_3(vr_vk_layout_info, VkPipelineLayoutCreateInfo, set_count, setLayoutCount, range_count,
+         pushConstantRangeCount, ranges, pPushConstantRanges);
 LAYOUT(vr_vk_constant, VkSpecializationMapEntry);
-FIELD(vr_vk_constant, id, VkSpecializationMapEntry, constantID);
-FIELD(vr_vk_constant, offset, VkSpecializationMapEntry, offset);
-FIELD(vr_vk_constant, bytes, VkSpecializationMapEntry, size);
+FIELDS_3(vr_vk_constant, VkSpecializationMapEntry, id, constantID, offset, offset, bytes, size);
 LAYOUT(vr_vk_constants, VkSpecializationInfo);
-FIELD(vr_vk_constants, entries, VkSpecializationInfo, pMapEntries);
-FIELD(vr_vk_constants, bytes, VkSpecializationInfo, dataSize);
-FIELD(vr_vk_constants, data, VkSpecializationInfo, pData);
+FIELDS_3(vr_vk_constants, VkSpecializationInfo, entries, pMapEntries, bytes, dataSize, data, pData);
 HEADED(vr_vk_stage, VkPipelineShaderStageCreateInfo);
-FIELD(vr_vk_stage, stage, VkPipelineShaderStageCreateInfo, stage);
-FIELD(vr_vk_stage, shader, VkPipelineShaderStageCreateInfo, module);
-FIELD(vr_vk_stage, entry, VkPipelineShaderStageCreateInfo, pName);
-FIELD(vr_vk_stage, constants, VkPipelineShaderStageCreateInfo, pSpecializationInfo);
+FIELDS_4(vr_vk_stage, VkPipelineShaderStageCreateInfo, stage, stage, shader, module, entry, pName,
+         constants, pSpecializationInfo);
 HEADED(vr_vk_compute_info, VkComputePipelineCreateInfo);
-FIELD(vr_vk_compute_info, stage, VkComputePipelineCreateInfo, stage);
-FIELD(vr_vk_compute_info, layout, VkComputePipelineCreateInfo, layout);
-FIELD(vr_vk_compute_info, base, VkComputePipelineCreateInfo, basePipelineHandle);
-FIELD(vr_vk_compute_info, base_index, VkComputePipelineCreateInfo, basePipelineIndex);
+FIELDS_4(vr_vk_compute_info, VkComputePipelineCreateInfo, stage, stage, layout, layout, base,
+         basePipelineHandle, base_index, basePipelineIndex);
 
 /* ------------------------------------------------------ the layer of vram run */
 
@@ -356,19 +296,17 @@ SAME(LAYER_VK_TYPE_IMPORT_METAL, VK_STRUCTURE_TYPE_IMPORT_METAL_BUFFER_INFO_EXT)
 SAME(LAYER_VK_TYPE_IMPORT_ZIRCON, VK_STRUCTURE_TYPE_IMPORT_MEMORY_ZIRCON_HANDLE_INFO_FUCHSIA);
 SAME(LAYER_VK_TYPE_IMPORT_COLLECTION, VK_STRUCTURE_TYPE_IMPORT_MEMORY_BUFFER_COLLECTION_FUCHSIA);
 LAYOUT(layer_vk_negotiate, VkNegotiateLayerInterface);
-FIELD(layer_vk_negotiate, version, VkNegotiateLayerInterface, loaderLayerInterfaceVersion);
-FIELD(layer_vk_negotiate, instance_get, VkNegotiateLayerInterface, pfnGetInstanceProcAddr);
-FIELD(layer_vk_negotiate, physical_get, VkNegotiateLayerInterface, pfnGetPhysicalDeviceProcAddr);
+FIELDS_3(layer_vk_negotiate, VkNegotiateLayerInterface, version, loaderLayerInterfaceVersion,
+         instance_get, pfnGetInstanceProcAddr, physical_get, pfnGetPhysicalDeviceProcAddr);
 LAYOUT(layer_vk_instance_link, VkLayerInstanceLink);
-FIELD(layer_vk_instance_link, instance_get, VkLayerInstanceLink, pfnNextGetInstanceProcAddr);
+FIELDS_1(layer_vk_instance_link, VkLayerInstanceLink, instance_get, pfnNextGetInstanceProcAddr);
 LAYOUT(layer_vk_device_link, VkLayerDeviceLink);
-FIELD(layer_vk_device_link, device_get, VkLayerDeviceLink, pfnNextGetDeviceProcAddr);
-FIELD(layer_vk_chain, function, VkLayerInstanceCreateInfo, function);
-FIELD(layer_vk_chain, link.instance, VkLayerInstanceCreateInfo, u.pLayerInfo);
-FIELD(layer_vk_chain, function, VkLayerDeviceCreateInfo, function);
-FIELD(layer_vk_chain, link.device, VkLayerDeviceCreateInfo, u.pLayerInfo);
-FIELD(layer_vk_import, handle_type, VkImportMemoryFdInfoKHR, handleType);
-FIELD(layer_vk_import, handle_type, VkImportMemoryHostPointerInfoEXT, handleType);
+FIELDS_1(layer_vk_device_link, VkLayerDeviceLink, device_get, pfnNextGetDeviceProcAddr);
+FIELDS_2(layer_vk_chain, VkLayerInstanceCreateInfo, function, function, link.instance,
+         u.pLayerInfo);
+FIELDS_2(layer_vk_chain, VkLayerDeviceCreateInfo, function, function, link.device, u.pLayerInfo);
+FIELDS_1(layer_vk_import, VkImportMemoryFdInfoKHR, handle_type, handleType);
+FIELDS_1(layer_vk_import, VkImportMemoryHostPointerInfoEXT, handle_type, handleType);
 
 /* --------------------------------------------------------------- prototypes */
 
