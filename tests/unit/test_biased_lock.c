@@ -86,46 +86,6 @@ TEST(an_owner_may_end) {
     assert_int_equal(count, 11 * VR_BIASED_LOCK_STREAK + 1);
 }
 
-/* Number 0 is the regular one; the others come in between, so that it is alone and not alone all
-   the time. */
-static void *storm(void *number) {
-    bool regular = *(const int *)number == 0;
-    for (uint32_t i = 0; i < TURNS; i++) {
-        have_turn();
-        for (uint32_t pause = 0; !regular && pause < 100; pause++) {
-            vr_os_pause();
-        }
-    }
-    return NULL;
-}
-
-static void storm_once(void) {
-    pthread_t threads[THREADS];
-    int numbers[THREADS];
-    have_turns(VR_BIASED_LOCK_STREAK + 1);
-    for (int i = 0; i < THREADS; i++) {
-        numbers[i] = i;
-        assert_int_equal(pthread_create(&threads[i], NULL, storm, &numbers[i]), 0);
-        have_turns(2 * VR_BIASED_LOCK_STREAK); /* the owner's own, among theirs */
-    }
-    for (int i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-    }
-    assert_int_equal(count, copy);
-    assert_int_equal(count, THREADS * TURNS + 2 * THREADS * VR_BIASED_LOCK_STREAK +
-                                VR_BIASED_LOCK_STREAK + 1);
-}
-
-/* With a barrier of the system's where it has one, and without. */
-TEST(one_thread_at_a_time) {
-    bool biased = vr_load(&vr_biased_lock_enabled, VR_RELAXED);
-    storm_once();
-    begin();
-    vr_store(&vr_biased_lock_enabled, false, VR_RELAXED);
-    storm_once();
-    vr_store(&vr_biased_lock_enabled, biased, VR_RELAXED);
-}
-
 static volatile sig_atomic_t refused;
 
 static void interrupt(int number) {

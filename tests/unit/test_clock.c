@@ -25,13 +25,6 @@ static int restore(void) {
     return 0;
 }
 
-TEST_IN(NULL, NULL, the_systems_time_passes) {
-    uint64_t start = vr_clock_now();
-    assert_true(start > 0);
-    vr_clock_sleep(UINT64_C(2000000));
-    assert_true(vr_clock_now() - start >= UINT64_C(2000000));
-}
-
 TEST(a_fake_replaces_it) {
     struct fake fake = {.now = 100};
     vr_clock_set(&(struct vr_clock_source){fake_now, fake_sleep, &fake});

@@ -12,21 +12,6 @@ static int fresh(void) {
     return 0;
 }
 
-static void assert_empty(const vram_error *error) {
-    assert_int_equal(error->status, VRAM_OK);
-    assert_string_equal(error->backend, "");
-    assert_string_equal(error->operation, "");
-    assert_int_equal(error->native_code, 0);
-    assert_string_equal(error->text, "");
-}
-
-TEST_IN(NULL, NULL, starts_empty_and_clears) {
-    assert_empty(vram_error_get());
-    assert_int_equal(vr_error_set(VRAM_ERR_IO, "os", "mmap", 12, "no"), VRAM_ERR_IO);
-    vram_error_clear();
-    assert_empty(vram_error_get());
-}
-
 TEST(keeps_all_it_is_told) {
     vram_status status = vr_error_set(VRAM_ERR_LIMIT, "cuda", "cuMemHostAlloc", INT64_MIN,
                                       "out of %s, %d of %d", "pages", 3, 4);
@@ -133,39 +118,6 @@ TEST(saves_and_restores) {
     assert_string_equal(vram_error_get()->operation, "alloc");
     assert_int_equal(vram_error_get()->native_code, 6);
     assert_string_equal(vram_error_get()->text, "first");
-}
-
-struct visitor {
-    bool started_empty;
-    bool kept_own;
-};
-
-static void *visit(void *argument) {
-    struct visitor *visitor = argument;
-    visitor->started_empty = vram_error_get()->status == VRAM_OK && !vram_error_get()->text[0];
-    visitor->kept_own = true;
-    for (int i = 0; i < 1000; i++) {
-        vr_error_set(VRAM_ERR_BUSY, "host", "visit", i, "visitor %p", argument);
-        visitor->kept_own = visitor->kept_own && vram_error_get()->native_code == i;
-    }
-    return NULL;
-}
-
-TEST(each_thread_has_its_own) {
-    enum { THREADS = 4 };
-    pthread_t threads[THREADS];
-    struct visitor visitors[THREADS] = {{0}};
-    vr_fail_in(VRAM_ERR_TIMEOUT, "main", "mine");
-    for (int i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, visit, &visitors[i]), 0);
-    }
-    for (int i = 0; i < THREADS; i++) {
-        pthread_join(threads[i], NULL);
-        assert_true(visitors[i].started_empty);
-        assert_true(visitors[i].kept_own);
-    }
-    assert_int_equal(vram_error_get()->status, VRAM_ERR_TIMEOUT);
-    assert_string_equal(vram_error_get()->text, "mine");
 }
 
 /* What libraries on top of this one do: fail by a record of their own, and put one back. */

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JSON writer, judged by a checker that shares no code with it. */
+/*
+ * test_json.c: the two JSON writers, the library's (base/json.h) and the command's (json_out.h),
+ * judged by a checker that shares no code with them. Both must do the same with the same script, a
+ * text with a letter for each call:
+ *
+ *   { } [ ]   begin and end of an object and of an array      k ?  a value, known and unknown
+ *   u h t 0   UINT64_MAX, -0.5, a text, the text NULL         y n  true and false
+ *   :         the next call has the key "k"
+ */
 #include "base/json.h"
-
+#include "json_out.h"
 #include "rig/rig.h"
 #include "unit/json_check.h"
 #include "unit/report_text.h"
@@ -13,345 +21,229 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct report_text page;
-static struct vr_writer writer;
+enum writer { LIBRARY, COMMAND, WRITERS };
 
-static struct vr_json begin(void) {
+/* A document of one of the writers, which `written` has when it is ended. */
+static struct document {
+    enum writer by;
     struct vr_json json;
-    memset(&page, 0, sizeof page);
-    assert_int_equal(
-        vr_writer_begin(&writer, VRAM_REPORT_JSON, report_text_take, &page, "the test"), VRAM_OK);
-    vr_json_document_begin(&json, &writer);
-    return json;
-}
+    struct vr_writer writer;
+    struct report_text page;
+    struct json_out out;
+    FILE *stream;
+    char text[REPORT_TEXT_MAX];
+    const char *written;
+} document;
 
-static vram_status end(struct vr_json *json) {
-    return vr_json_document_end(json, "the test");
-}
-
-/* The text without the spaces and line breaks that stand outside of strings. */
-static void compact(char *text) {
-    bool inside = false;
-    char *to = text;
-    for (const char *at = text; *at; at++) {
-        inside ^= *at == '"' && (at == text || at[-1] != '\\' || at[-2] == '\\');
-        if (inside || !strchr(" \n", *at)) {
-            *to++ = *at;
-        }
+static void begin(enum writer by) {
+    memset(&document, 0, sizeof document);
+    document.by = by;
+    if (by == LIBRARY) {
+        assert_int_equal(vr_writer_begin(&document.writer, VRAM_REPORT_JSON, report_text_take,
+                                         &document.page, "the test"),
+                         VRAM_OK);
+        vr_json_document_begin(&document.json, &document.writer);
+        document.written = document.page.text;
+    } else {
+        document.stream = fmemopen(document.text, sizeof document.text, "w");
+        assert_non_null(document.stream);
+        json_begin(&document.out, document.stream);
+        document.written = document.text;
     }
-    *to = '\0';
 }
 
-/* Ends the document, which must be whole, valid and, without its spaces, exactly `text`. */
-static void assert_document(struct vr_json *json, const char *text) {
-    assert_int_equal(end(json), VRAM_OK);
-    assert_true(json_check(page.text, page.bytes));
-    assert_int_equal(page.text[page.bytes - 1], '\n');
-    compact(page.text);
-    assert_string_equal(page.text, text);
+/* NULL, or what was wrong with the document. */
+static const char *end(void) {
+    if (document.by == LIBRARY) {
+        vram_status status = vr_json_document_end(&document.json, "the test");
+        if (status != VRAM_OK) {
+            assert_int_equal(vram_error_get()->status, status);
+            assert_string_equal(vram_error_get()->operation, "the test");
+        }
+        return status == VRAM_OK ? NULL : vram_error_get()->text;
+    }
+    const char *mistake = json_end(&document.out);
+    assert_int_equal(fclose(document.stream), 0);
+    document.text[strlen(document.text) - (mistake != NULL)] = 0; /* the line break behind it */
+    return mistake;
 }
 
-/* Ends the document, which must have been refused for `mistake`. */
-static void assert_misuse(struct vr_json *json, const char *mistake) {
-    vram_error_clear();
-    assert_int_equal(end(json), VRAM_ERR_INVALID);
-    assert_int_equal(vram_error_get()->status, VRAM_ERR_INVALID);
-    assert_string_equal(vram_error_get()->operation, "the test");
-    assert_non_null(strstr(vram_error_get()->text, mistake));
+#define EITHER(library, command) (document.by == LIBRARY ? (library) : (command))
+
+static void text_put(const char *key, const char *text) {
+    EITHER(vr_json_text(&document.json, key, text), json_text(&document.out, key, text));
+}
+
+static void number_put(double value) {
+    EITHER(vr_json_number(&document.json, NULL, value), json_number(&document.out, NULL, value));
+}
+
+static void call(char letter, const char *key) {
+    struct vr_json *json = &document.json;
+    struct json_out *out = &document.out;
+    vram_value value = {7, letter == 'k'};
+    switch (letter) {
+    case '{':
+        EITHER(vr_json_object_begin(json, key), json_object_begin(out, key));
+        break;
+    case '}':
+        EITHER(vr_json_object_end(json), json_object_end(out));
+        break;
+    case '[':
+        EITHER(vr_json_array_begin(json, key), json_array_begin(out, key));
+        break;
+    case ']':
+        EITHER(vr_json_array_end(json), json_array_end(out));
+        break;
+    case 'u':
+        EITHER(vr_json_unsigned(json, key, UINT64_MAX), json_unsigned(out, key, UINT64_MAX));
+        break;
+    case 'h':
+        EITHER(vr_json_number(json, key, -0.5), json_number(out, key, -0.5));
+        break;
+    case 'y':
+    case 'n':
+        EITHER(vr_json_bool(json, key, letter == 'y'), json_bool(out, key, letter == 'y'));
+        break;
+    case 't':
+        text_put(key, "sim");
+        break;
+    case '0':
+        text_put(key, NULL);
+        break;
+    default:
+        EITHER(vr_json_value(json, key, value), json_value(out, key, value));
+    }
+}
+
+static void play(const char *script) {
+    for (const char *key = NULL; *script; script++) {
+        if (*script != ':') {
+            call(*script, key);
+        }
+        key = *script == ':' ? "k" : NULL;
+    }
+}
+
+/* The document is whole, valid and this text. */
+static void ends_as(const char *text) {
+    const char *mistake = end();
+    size_t bytes = strlen(document.written);
+    if (mistake || !json_check(document.written, bytes) || document.written[bytes - 1] != '\n' ||
+        strncmp(document.written, text, bytes - 1) != 0 || strlen(text) != bytes - 1) {
+        fail_msg("writer %d: %s: %s\nwanted %s", (int)document.by, mistake, document.written, text);
+    }
 }
 
 /* ------------------------------------------------------------ the checker itself */
 
+static void check_each(const char *texts, bool valid) {
+    for (; *texts; texts += texts[0] == '|') {
+        size_t bytes = strcspn(texts, "|");
+        if (json_check(texts, bytes) != valid) {
+            fail_msg("%s: %.*s", valid ? "refused" : "accepted", (int)bytes, texts);
+        }
+        texts += bytes;
+    }
+}
+
 TEST(checker_accepts_json_only) {
-    const char *const good[] = {"null",
-                                " true ",
-                                "false",
-                                "0",
-                                "-0",
-                                "10",
-                                "1.5e-3",
-                                "1E+2",
-                                "\"\"",
-                                "[]",
-                                "{}",
-                                "[1,[2],{\"a\":null}]",
-                                "{\"a\":1,\"b\":[ ]}",
-                                "\"\\u00e9\\ud83d\\ude00\\n\\/\"",
-                                "\"\xF0\x9F\x98\x80\"",
-                                "\n[\t1 ,\r2 ]"};
-    const char *const bad[] = {"",
-                               " ",
-                               "nul",
-                               "True",
-                               "01",
-                               "-",
-                               "1.",
-                               ".5",
-                               "1e",
-                               "+1",
-                               "0x1",
-                               "NaN",
-                               "\"",
-                               "\"\\x\"",
-                               "\"\\u12\"",
-                               "\"\\ud800\"",
-                               "\"\\udc00\"",
-                               "\"\\ud800\\u0041\"",
-                               "\"a\nb\"",
-                               "\"\xFF\"",
-                               "\"\xC0\x80\"",
-                               "\"\xED\xA0\x80\"",
-                               "\"\xE2\x82\"",
-                               "[",
-                               "[1",
-                               "[1,]",
-                               "[,1]",
-                               "[1 2]",
-                               "{",
-                               "{\"a\"}",
-                               "{\"a\":}",
-                               "{\"a\":1,}",
-                               "{a:1}",
-                               "{1:1}",
-                               "[1]]",
-                               "1 2",
-                               "[}",
-                               "{]"};
-    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        if (!json_check(good[i], strlen(good[i]))) {
-            fail_msg("refused %s", good[i]);
-        }
-    }
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        if (json_check(bad[i], strlen(bad[i]))) {
-            fail_msg("accepted %s", bad[i]);
-        }
-    }
     char deep[2 * JSON_CHECK_DEPTH];
+    check_each("null| true |false|0|-0|10|1.5e-3|1E+2|\"\"|[]|{}|[1,[2],{\"a\":null}]|"
+               "{\"a\":1,\"b\":[ ]}|\"\\u00e9\\ud83d\\ude00\\n\\/\"|\"\xF0\x9F\x98\x80\"|"
+               "\n[\t1 ,\r2 ]",
+               true);
+    check_each(" |nul|True|01|-|1.|.5|1e|+1|0x1|NaN|\"|\"\\x\"|\"\\u12\"|\"\\ud800\"|\"\\udc00\"|"
+               "\"\\ud800\\u0041\"|\"a\nb\"|\"\xFF\"|\"\xC0\x80\"|\"\xED\xA0\x80\"|\"\xE2\x82\"|"
+               "[|[1|[1,]|[,1]|[1 2]|{|{\"a\"}|{\"a\":}|{\"a\":1,}|{a:1}|{1:1}|[1]]|1 2|[}|{]",
+               false);
     memset(deep, '[', sizeof deep);
-    assert_false(json_check(deep, sizeof deep));
+    assert_false(json_check(deep, 0) || json_check(deep, sizeof deep));
 }
 
 /* ------------------------------------------------------------------ structure */
 
-static void write_sample(struct vr_json *json) {
-    vr_json_object_begin(json, NULL);
-    vr_json_text(json, "name", "sim");
-    vr_json_array_begin(json, "sizes");
-    vr_json_unsigned(json, NULL, 1);
-    vr_json_unsigned(json, NULL, UINT64_MAX);
-    vr_json_array_end(json);
-    vr_json_object_begin(json, "empty");
-    vr_json_object_end(json);
-    vr_json_array_begin(json, "none");
-    vr_json_array_end(json);
-    vr_json_number(json, "half", -0.5);
-    vr_json_value(json, "known", (vram_value){7, true});
-    vr_json_value(json, "unknown", (vram_value){0, false});
-    vr_json_text(json, "null", NULL);
-    vr_json_object_end(json);
-}
-
-TEST(writes_all_kinds) {
-    struct vr_json json = begin();
-    write_sample(&json);
-    assert_document(&json, "{\"name\":\"sim\",\"sizes\":[1,18446744073709551615],\"empty\":{},"
-                           "\"none\":[],\"half\":-0.5,\"known\":7,\"unknown\":null,"
-                           "\"null\":null}");
-}
-
-TEST(writes_pretty) {
-    struct vr_json json = begin();
-    vr_json_object_begin(&json, NULL);
-    vr_json_array_begin(&json, "a");
-    vr_json_unsigned(&json, NULL, 1);
-    vr_json_object_begin(&json, NULL);
-    vr_json_object_end(&json);
-    vr_json_array_end(&json);
-    vr_json_text(&json, "b", NULL);
-    vr_json_object_end(&json);
-    assert_int_equal(end(&json), VRAM_OK);
-    assert_string_equal(page.text, "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": null\n}\n");
-}
-
-TEST(scalars_may_stand_alone) {
-    struct vr_json json = begin();
-    vr_json_text(&json, NULL, "alone");
-    assert_document(&json, "\"alone\"");
-}
-
-TEST(goes_32_levels_deep) {
-    struct vr_json json = begin();
-    char expected[2 * VR_JSON_LEVELS_MAX + 1] = "";
-    for (int i = 0; i < VR_JSON_LEVELS_MAX; i++) {
-        vr_json_array_begin(&json, NULL);
-        expected[i] = '[';
-        expected[2 * VR_JSON_LEVELS_MAX - 1 - i] = ']';
+TEST(scripts_become_documents) {
+    static const struct {
+        const char *script, *text;
+    } rows[] = {
+        {"t", "\"sim\""},
+        {"[]", "[]"},
+        {"{:t:0:[uh]:{}:[]:y:n:k:?}",
+         "{\n  \"k\": \"sim\",\n  \"k\": null,\n  \"k\": [\n    18446744073709551615,\n    -0.5\n  "
+         "],"
+         "\n  \"k\": {},\n  \"k\": [],\n  \"k\": true,\n  \"k\": false,\n  \"k\": 7,\n"
+         "  \"k\": null\n}"},
+        /* Objects and arrays alternate: a level that forgot its kind or its comma would show. */
+        {"[{:[0]:[]}[{}]]",
+         "[\n  {\n    \"k\": [\n      null\n    ],\n    \"k\": []\n  },\n  [\n    {}\n  ]\n]"},
+    };
+    for (enum writer by = LIBRARY; by < WRITERS; by++) {
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            begin(by);
+            play(rows[i].script);
+            ends_as(rows[i].text);
+        }
     }
-    for (int i = 0; i < VR_JSON_LEVELS_MAX; i++) {
-        vr_json_array_end(&json);
-    }
-    assert_document(&json, expected);
-
-    json = begin();
-    for (int i = 0; i <= VR_JSON_LEVELS_MAX; i++) {
-        vr_json_object_begin(&json, i ? "k" : NULL);
-    }
-    assert_int_equal(json.depth, VR_JSON_LEVELS_MAX);
-    assert_misuse(&json, "32 levels");
+    begin(COMMAND); /* which alone has negative whole numbers */
+    json_signed(&document.out, NULL, INT64_MIN);
+    ends_as("-9223372036854775808");
 }
 
-/* Objects and arrays alternate, so a level that forgot its kind or its comma would show. */
-TEST(levels_do_not_leak_into_each_other) {
-    struct vr_json json = begin();
-    vr_json_array_begin(&json, NULL);
-    for (int i = 0; i < 2; i++) {
-        vr_json_object_begin(&json, NULL);
-        vr_json_array_begin(&json, "x");
-        vr_json_text(&json, NULL, NULL);
-        vr_json_array_end(&json);
-        vr_json_array_begin(&json, "y");
-        vr_json_array_end(&json);
-        vr_json_object_end(&json);
-        vr_json_array_begin(&json, NULL);
-        vr_json_object_begin(&json, NULL);
-        vr_json_object_end(&json);
-        vr_json_array_end(&json);
+TEST(addresses_are_texts) {
+    for (enum writer by = LIBRARY; by < WRITERS; by++) {
+        begin(by);
+        EITHER(vr_json_address(&document.json, NULL, UINT64_C(0x7f60c0000000)),
+               json_address(&document.out, NULL, UINT64_C(0x7f60c0000000)));
+        ends_as("\"0x7f60c0000000\"");
     }
-    vr_json_array_end(&json);
-    assert_document(&json, "[{\"x\":[null],\"y\":[]},[{}],{\"x\":[null],\"y\":[]},[{}]]");
+    begin(LIBRARY);
+    vr_json_address(&document.json, NULL, 0);
+    ends_as("null");
 }
 
-/* --------------------------------------------------------------------- misuse */
-
+/* What was written before the mistake stays, and nothing comes behind it. */
 TEST(misuse_is_told_and_writes_no_more) {
-    struct vr_json json = begin();
-    assert_misuse(&json, "no value at all");
-
-    json = begin();
-    vr_json_text(&json, NULL, NULL);
-    vr_json_text(&json, NULL, NULL);
-    assert_misuse(&json, "second value");
-    assert_string_equal(page.text, "null");
-
-    json = begin();
-    vr_json_text(&json, "key", NULL);
-    assert_misuse(&json, "key outside");
-    assert_string_equal(page.text, "");
-
-    json = begin();
-    vr_json_array_begin(&json, NULL);
-    vr_json_text(&json, "key", "x");
-    vr_json_array_end(&json);
-    assert_misuse(&json, "key outside");
-    assert_string_equal(page.text, "[");
-
-    json = begin();
-    vr_json_object_begin(&json, NULL);
-    vr_json_unsigned(&json, NULL, 1);
-    vr_json_text(&json, NULL, "x");
-    vr_json_object_end(&json);
-    assert_misuse(&json, "without a key");
-    assert_string_equal(page.text, "{");
-
-    json = begin();
-    vr_json_object_begin(&json, NULL);
-    assert_misuse(&json, "without its end");
-}
-
-TEST(wrong_ends_are_misuse) {
-    struct vr_json json = begin();
-    vr_json_object_end(&json);
-    assert_misuse(&json, "end of no object");
-
-    json = begin();
-    vr_json_array_end(&json);
-    assert_misuse(&json, "end of no array");
-
-    json = begin();
-    vr_json_array_begin(&json, NULL);
-    vr_json_object_end(&json);
-    vr_json_array_end(&json);
-    assert_misuse(&json, "end of no object");
-
-    json = begin();
-    vr_json_object_begin(&json, NULL);
-    vr_json_array_end(&json);
-    assert_misuse(&json, "end of no array");
-}
-
-TEST(writers_are_checked) {
-    assert_int_equal(vr_writer_begin(&writer, VRAM_REPORT_JSON, NULL, NULL, "the test"),
-                     VRAM_ERR_INVALID);
-    assert_int_equal(
-        vr_writer_begin(&writer, (vram_report_format)2, report_text_take, &page, "the test"),
-        VRAM_ERR_INVALID);
-    struct vr_json json = begin();
-    page.room = 1;
-    vr_json_array_begin(&json, NULL);
-    vr_json_text(&json, NULL, "x");  /* refused, */
-    vr_json_text(&json, "key", "x"); /* and then a mistake */
-    assert_int_equal(end(&json), VRAM_ERR_IO);
-    assert_string_equal(page.text, "[");
-}
-
-/* Refuses at every byte of the sample in turn. */
-TEST(refusal_is_io_at_every_byte) {
-    struct vr_json json = begin();
-    write_sample(&json);
-    size_t whole = page.bytes;
-    static char sample[sizeof page.text];
-    memcpy(sample, page.text, whole + 1);
-    for (size_t room = 1; room < whole + 1; room++) {
-        json = begin();
-        page.room = room;
-        write_sample(&json);
-        assert_int_equal(end(&json), VRAM_ERR_IO);
-        assert_int_equal(vram_error_get()->status, VRAM_ERR_IO);
-        assert_int_equal(page.calls_after_refusal, 0);
-        assert_memory_equal(page.text, sample, page.bytes);
+    char deep[2 * VR_JSON_LEVELS_MAX + 4] = "{", levels[VR_JSON_LEVELS_MAX + 1];
+    const struct {
+        const char *script, *mistake, *written;
+    } rows[] = {
+        {"", "no value at all", ""},
+        {"00", "second value", "null"},
+        {":0", "key outside", ""},
+        {"[:t]", "key outside", "["},
+        {"{ut}", "without a key", "{"},
+        {"{", "without its end", "{"},
+        {"[[]", "without its end", "[\n  []"},
+        {"}", "end of no object", ""},
+        {"]", "end of no array", ""},
+        {"[}]", "end of no object", "["},
+        {"{]}", "end of no array", "{"},
+        {deep, "32 levels", NULL},
+    };
+    for (int i = 0; i < VR_JSON_LEVELS_MAX; i++) {
+        memcpy(deep + 1 + 2 * i, ":{", 3);
     }
-    json = begin();
-    page.room = whole + 1;
-    write_sample(&json);
-    assert_int_equal(end(&json), VRAM_OK);
-}
-
-/* -------------------------------------------------------------------- strings */
-
-static void assert_string(const char *text, const char *expected) {
-    struct vr_json json = begin();
-    vr_json_text(&json, NULL, text);
-    assert_document(&json, expected);
-}
-
-TEST(escapes_strings) {
-    assert_string("", "\"\"");
-    assert_string("a\"b\\c/d", "\"a\\\"b\\\\c/d\"");
-    assert_string("\b\f\n\r\t\x01\x1f\x7f", "\"\\b\\f\\n\\r\\t\\u0001\\u001f\\u007f\"");
-    assert_string("caf\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80",
-                  "\"caf\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80\"");
-    assert_string("\xC2\x9B|\xE2\x80\xA8|\xE2\x80\xA9", "\"\\u009b|\\u2028|\\u2029\"");
-    assert_string("</script>", "\"</script>\"");
-}
-
-#define REPLACED "\xEF\xBF\xBD"
-
-TEST(replaces_what_is_not_utf8) {
-    assert_string("a\xFFz", "\"a" REPLACED "z\"");
-    assert_string("\xC3", "\"" REPLACED "\"");
-    assert_string("\xC0\xAF", "\"" REPLACED REPLACED "\"");
-    assert_string("\xED\xA0\x80", "\"" REPLACED REPLACED REPLACED "\"");
-    assert_string("\xE2\x82\"", "\"" REPLACED REPLACED "\\\"\"");
-}
-
-TEST(keys_are_strings_too) {
-    struct vr_json json = begin();
-    vr_json_object_begin(&json, NULL);
-    vr_json_text(&json, "a\"\n\xFF", NULL);
-    vr_json_text(&json, "", NULL);
-    vr_json_object_end(&json);
-    assert_document(&json, "{\"a\\\"\\n" REPLACED "\":null,\"\":null}");
+    memset(levels, '[', VR_JSON_LEVELS_MAX);
+    levels[VR_JSON_LEVELS_MAX] = 0;
+    for (enum writer by = LIBRARY; by < WRITERS; by++) {
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            begin(by);
+            play(rows[i].script);
+            const char *mistake = end();
+            if (!mistake || !strstr(mistake, rows[i].mistake) ||
+                (rows[i].written && strcmp(document.written, rows[i].written) != 0)) {
+                fail_msg("writer %d, %s: %s", (int)by, rows[i].script, mistake);
+            }
+        }
+        begin(by); /* so many levels are none too many */
+        play(levels);
+        for (int i = 0; i < VR_JSON_LEVELS_MAX; i++) {
+            call(']', NULL);
+        }
+        assert_null(end());
+        assert_true(json_check(document.written, strlen(document.written)));
+    }
 }
 
 static uint64_t random_u64(uint64_t *seed) {
@@ -361,93 +253,155 @@ static uint64_t random_u64(uint64_t *seed) {
     return *seed;
 }
 
+/* Random calls in random order: what is accepted is valid. */
+TEST(any_calls_make_valid_json_or_none) {
+    uint64_t seed = 99;
+    unsigned whole = 0;
+    for (int round = 0; round < 60000; round++) {
+        char script[17] = "";
+        for (size_t i = 0, letters = random_u64(&seed) % 16; i < letters; i++) {
+            script[i] = ":::{[}}]]h"[random_u64(&seed) % 10];
+        }
+        begin((enum writer)(round % WRITERS));
+        play(script);
+        if (!end()) {
+            whole++;
+            assert_true(json_check(document.written, strlen(document.written)));
+        }
+    }
+    assert_true(whole > 100);
+}
+
+/* ------------------------------------------------------------------- refusals */
+
+TEST(writers_are_checked) {
+    struct vr_writer writer;
+    assert_int_equal(vr_writer_begin(&writer, VRAM_REPORT_JSON, NULL, NULL, "the test"),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vr_writer_begin(&writer, (vram_report_format)2, report_text_take,
+                                     &document.page, "the test"),
+                     VRAM_ERR_INVALID);
+    begin(LIBRARY);
+    document.page.room = 1;
+    play("[t:t"); /* the text is refused, and the key is a mistake */
+    assert_non_null(end());
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_IO);
+    assert_string_equal(document.written, "[");
+}
+
+/* Refuses at every byte of a document in turn. */
+TEST(refusal_is_io_at_every_byte) {
+    static const char script[] = "{:t:0:[uh]:{}:[]:y:n:k:?}";
+    static char sample[sizeof document.page.text];
+    begin(LIBRARY);
+    play(script);
+    size_t whole = document.page.bytes;
+    memcpy(sample, document.page.text, whole + 1);
+    for (size_t room = 1; room <= whole + 1; room++) {
+        begin(LIBRARY);
+        document.page.room = room;
+        play(script);
+        bool refused = end() != NULL;
+        assert_int_equal(refused, room <= whole);
+        assert_true(!refused || vram_error_get()->status == VRAM_ERR_IO);
+        assert_int_equal(document.page.calls_after_refusal, 0);
+        assert_memory_equal(document.page.text, sample, document.page.bytes - !refused);
+    }
+}
+
+/* -------------------------------------------------------------------- strings */
+
+#define REPLACED "\xEF\xBF\xBD"
+
+TEST(strings_are_escaped) {
+    static const struct {
+        const char *text, *written;
+    } rows[] = {
+        {"", "\"\""},
+        {"a\"b\\c/d", "\"a\\\"b\\\\c/d\""},
+        {"\b\f\n\r\t\x01\x1f\x7f", "\"\\b\\f\\n\\r\\t\\u0001\\u001f\\u007f\""},
+        {"caf\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80",
+         "\"caf\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80\""},
+        {"\xC2\x9B|\xE2\x80\xA8|\xE2\x80\xA9", "\"\\u009b|\\u2028|\\u2029\""},
+        {"</script>", "\"</script>\""},
+        {"a\xFFz", "\"a" REPLACED "z\""},
+        {"\xC3", "\"" REPLACED "\""},
+        {"\xC0\xAF", "\"" REPLACED REPLACED "\""},
+        {"\xED\xA0\x80", "\"" REPLACED REPLACED REPLACED "\""},
+        {"\xE2\x82\"", "\"" REPLACED REPLACED "\\\"\""},
+    };
+    for (enum writer by = LIBRARY; by < WRITERS; by++) {
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            begin(by);
+            text_put(NULL, rows[i].text);
+            ends_as(rows[i].written);
+        }
+        begin(by);
+        call('{', NULL);
+        text_put("a\"\n\xFF", NULL);
+        call('}', NULL);
+        ends_as("{\n  \"a\\\"\\n" REPLACED "\": null\n}");
+    }
+}
+
 TEST(any_bytes_make_valid_json) {
     uint64_t seed = 20240607;
-    for (int round = 0; round < 30000; round++) {
+    for (int round = 0; round < 20000; round++) {
         size_t bytes = random_u64(&seed) % 40;
-        char *text = malloc(bytes + 1);
+        char *text = malloc(bytes + 1); /* exact, so that a sanitizer sees one byte too far */
         assert_non_null(text);
         for (size_t i = 0; i < bytes; i++) {
             uint64_t random = random_u64(&seed);
             /* Half the time lead and continuation bytes only: nearly characters. */
-            text[i] = (char)(round % 2 ? 1 + random % 255 : 0x80 + random % 128);
+            text[i] = (char)(round & 2 ? 1 + random % 255 : 0x80 + random % 128);
         }
         text[bytes] = '\0';
-        struct vr_json json = begin();
-        vr_json_object_begin(&json, NULL);
-        vr_json_text(&json, text, text);
-        vr_json_object_end(&json);
-        if (end(&json) != VRAM_OK || !json_check(page.text, page.bytes)) {
+        begin((enum writer)(round % WRITERS));
+        call('{', NULL);
+        text_put(text, text);
+        call('}', NULL);
+        if (end() || !json_check(document.written, strlen(document.written))) {
             fail_msg("round %d", round);
         }
         free(text);
     }
 }
 
-/* Random calls in random order: whatever they are, an accepted document is valid. */
-TEST(any_calls_make_valid_json_or_none) {
-    uint64_t seed = 99;
-    unsigned whole = 0;
-    for (int round = 0; round < 60000; round++) {
-        struct vr_json json = begin();
-        unsigned calls = (unsigned)(random_u64(&seed) % 8);
-        for (unsigned i = 0; i < calls; i++) {
-            const char *key = random_u64(&seed) % 2 ? "k" : NULL;
-            switch (random_u64(&seed) % 7) {
-            case 0:
-                vr_json_object_begin(&json, key);
-                break;
-            case 1:
-                vr_json_array_begin(&json, key);
-                break;
-            case 2:
-            case 3:
-                vr_json_object_end(&json);
-                break;
-            case 4:
-            case 5:
-                vr_json_array_end(&json);
-                break;
-            default:
-                vr_json_number(&json, key, 0.5);
-            }
-        }
-        if (end(&json) == VRAM_OK) {
-            whole++;
-            assert_true(json_check(page.text, page.bytes));
-        }
-    }
-    assert_true(whole > 100);
-}
-
 /* -------------------------------------------------------------------- numbers */
 
-static void assert_number(double value, const char *expected) {
-    struct vr_json json = begin();
-    vr_json_number(&json, NULL, value);
-    assert_document(&json, expected);
+static void number_is(enum writer by, double value, const char *text) {
+    begin(by);
+    number_put(value);
+    ends_as(text);
 }
 
-TEST(writes_numbers_as_people_do) {
-    assert_number(0, "0");
-    assert_number(-0.0, "-0");
-    assert_number(1, "1");
-    assert_number(100, "100");
-    assert_number(-1000000, "-1000000");
-    assert_number(999999999999999, "999999999999999");
-    assert_number(1e15, "1e15");
-    assert_number(0.1, "0.1");
-    assert_number(0.30000000000000004, "0.30000000000000004");
-    assert_number(-1.5, "-1.5");
-    assert_number(1e-5, "1e-5");
-    assert_number(1.25e-10, "1.25e-10");
-    assert_number(1e100, "1e100");
-    assert_number(DBL_MAX, "1.7976931348623157e308");
-    assert_number(DBL_MIN, "2.2250738585072014e-308");
-    assert_number(5e-324, "5e-324");
-    assert_number((double)NAN, "null");
-    assert_number((double)INFINITY, "null");
-    assert_number(-(double)INFINITY, "null");
+TEST(numbers_are_written_as_people_do) {
+    static const struct {
+        double value;
+        const char *text;
+    } rows[] = {
+        {0, "0"},
+        {-0.0, "-0"},
+        {100, "100"},
+        {-1000000, "-1000000"},
+        {999999999999999, "999999999999999"},
+        {1e15, "1e15"},
+        {0.1, "0.1"},
+        {0.30000000000000004, "0.30000000000000004"},
+        {-1.5, "-1.5"},
+        {1e-5, "1e-5"},
+        {1.25e-10, "1.25e-10"},
+        {DBL_MAX, "1.7976931348623157e308"},
+        {DBL_MIN, "2.2250738585072014e-308"},
+        {5e-324, "5e-324"},
+        {(double)NAN, "null"},
+        {-(double)INFINITY, "null"},
+    };
+    for (enum writer by = LIBRARY; by < WRITERS; by++) {
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            number_is(by, rows[i].value, rows[i].text);
+        }
+    }
 }
 
 TEST(numbers_read_back_the_same) {
@@ -462,12 +416,13 @@ TEST(numbers_read_back_the_same) {
         if (!isfinite(value)) {
             continue;
         }
-        struct vr_json json = begin();
-        vr_json_number(&json, NULL, value);
-        assert_int_equal(end(&json), VRAM_OK);
-        again = strtod(page.text, NULL);
-        if (memcmp(&again, &value, sizeof value) != 0 || !json_check(page.text, page.bytes)) {
-            fail_msg("%a became %s", value, page.text);
+        begin((enum writer)(round % WRITERS));
+        number_put(value);
+        assert_null(end());
+        again = strtod(document.written, NULL);
+        if (memcmp(&again, &value, sizeof value) != 0 ||
+            !json_check(document.written, strlen(document.written))) {
+            fail_msg("%a became %s", value, document.written);
         }
     }
 }
@@ -492,8 +447,9 @@ static bool enter_comma_locale(const char *folder) {
     return entered || setlocale(LC_NUMERIC, "de_DE.UTF-8") || setlocale(LC_NUMERIC, "fr_FR.UTF-8");
 }
 
+/* The library's alone: the command leaves LC_NUMERIC as it is. */
 TEST(numbers_ignore_the_locale) {
-    char folder[] = "/tmp/vram-locale-XXXXXX", command[64];
+    char folder[] = "/tmp/vram-locale-XXXXXX", command[64], sample[8];
     assert_non_null(mkdtemp(folder));
     bool entered = enter_comma_locale(folder);
     snprintf(command, sizeof command, "rm -r %s", folder);
@@ -502,11 +458,10 @@ TEST(numbers_ignore_the_locale) {
         print_message("no locale with a decimal comma can be had here\n");
         skip();
     }
-    char sample[8];
     snprintf(sample, sizeof sample, "%.1f", 0.5);
     assert_string_equal(sample, "0,5"); /* or the test would prove nothing */
-    assert_number(1234.5, "1234.5");
-    assert_number(1.25e-10, "1.25e-10");
-    assert_number(100, "100");
+    number_is(LIBRARY, 1234.5, "1234.5");
+    number_is(LIBRARY, 1.25e-10, "1.25e-10");
+    number_is(LIBRARY, 100, "100");
     setlocale(LC_NUMERIC, "C");
 }

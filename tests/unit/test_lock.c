@@ -30,25 +30,6 @@ struct counter {
     uint64_t value;
 };
 
-static void count_up(void *argument) {
-    struct counter *counter = argument;
-    for (int i = 0; i < 10000; i++) {
-        vr_mutex_lock(&counter->lock);
-        counter->value++;
-        vr_mutex_unlock(&counter->lock);
-    }
-}
-
-TEST(one_thread_at_a_time) {
-    struct counter counter = {.value = 0};
-    struct vr_thread threads[THREADS];
-    vr_mutex_init(&counter.lock, VR_RANK_DEVICE);
-    start_all(threads, count_up, &counter);
-    join_all(threads);
-    assert_int_equal(counter.value, THREADS * 10000);
-    vr_mutex_destroy(&counter.lock);
-}
-
 /* ----------------------------------------------------------------- conditions */
 
 static void wait_for_one(void *argument) {

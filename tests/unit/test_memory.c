@@ -193,20 +193,6 @@ static vram_host_allocator allocator_of(struct user_heap *heap) {
     return (vram_host_allocator){heap, user_alloc, user_resize, user_free};
 }
 
-TEST(half_filled_tables_are_refused) {
-    struct user_heap heap = {0};
-    for (unsigned missing = 1; missing < 8; missing++) {
-        vram_host_allocator table = allocator_of(&heap);
-        table.alloc = missing & 1 ? NULL : table.alloc;
-        table.resize = missing & 2 ? NULL : table.resize;
-        table.free = missing & 4 ? NULL : table.free;
-        assert_int_equal(vram_host_allocator_set(&table), VRAM_ERR_INVALID);
-        assert_int_equal(vram_error_get()->status, VRAM_ERR_INVALID);
-    }
-    vr_mem_free(vr_mem_alloc(1, 1, "test"));
-    assert_int_equal(vr_load(&heap.allocs, VR_RELAXED), 0);
-}
-
 TEST(users_allocator_gets_every_call) {
     struct user_heap heap = {0};
     vram_host_allocator table = allocator_of(&heap);
@@ -229,18 +215,6 @@ TEST(users_allocator_gets_every_call) {
     vr_mem_free(vr_mem_alloc(1, 1, "test"));
     assert_int_equal(vr_load(&heap.allocs, VR_RELAXED), 1);
     assert_false(vr_load(&heap.foreign, VR_RELAXED));
-}
-
-TEST(busy_while_anything_lives) {
-    struct user_heap heap = {0};
-    vram_host_allocator table = allocator_of(&heap);
-    void *memory = vr_mem_alloc(1, 1, "test");
-    assert_int_equal(vram_host_allocator_set(&table), VRAM_ERR_BUSY);
-    assert_int_equal(vram_host_allocator_set(NULL), VRAM_ERR_BUSY);
-    assert_int_equal(vram_error_get()->status, VRAM_ERR_BUSY);
-    assert_int_equal(vr_mem_live_blocks(), 1);
-    vr_mem_free(memory);
-    assert_int_equal(vram_host_allocator_set(&table), VRAM_OK);
 }
 
 TEST(refusing_allocator_is_host_memory) {
@@ -358,29 +332,6 @@ TEST(counts_are_exact_over_threads) {
     }
     assert_int_equal(vr_mem_live_bytes(), 0);
     assert_int_equal(vr_mem_live_blocks(), 0);
-}
-
-static void *fixed_work(void *argument) {
-    struct worker *worker = argument;
-    for (int i = 0; i < ROUNDS; i++) {
-        void *memory = vr_mem_alloc(1, 32, "worker");
-        worker->failed += memory == NULL;
-        vr_mem_free(memory);
-    }
-    return NULL;
-}
-
-TEST(plan_counts_all_threads) {
-    struct worker workers[THREADS] = {{.seed = 1}};
-    uint64_t failed = 0;
-    vr_mem_fail_at(1001, true);
-    run_workers(workers, fixed_work);
-    for (int i = 0; i < THREADS; i++) {
-        failed += workers[i].failed;
-    }
-    assert_int_equal(vr_mem_calls(), THREADS * ROUNDS);
-    assert_int_equal(failed, THREADS * ROUNDS - 1000);
-    assert_int_equal(vr_mem_failed(), failed);
 }
 
 static void *short_lived_work(void *argument) {

@@ -142,14 +142,6 @@ TEST(rows_are_whole) {
     assert_int_equal(problems(), 0);
 }
 
-TEST(defaults_are_numbers_too) {
-    char text[VR_OPTION_TEXT_MAX] = "?";
-    assert_true(vr_option_number(VR_OPTION_WAIT_TIMEOUT) == UINT64_C(60000000000));
-    assert_int_equal(vr_option_number(VR_OPTION_DEVICE_LIMIT), 0);
-    vr_option_text(VR_OPTION_SIM, text);
-    assert_string_equal(text, "");
-}
-
 TEST(sets_gets_and_restores) {
     char text[VR_OPTION_TEXT_MAX];
     assert_int_equal(vram_option_set("wait_timeout", "1.5s"), VRAM_OK);
@@ -202,16 +194,6 @@ TEST(bad_values_name_what_is_accepted) {
     assert_refused(VRAM_ERR_INVALID, "cuda_library", "\x7f", "control character at byte 0");
     assert_value("wait_timeout", "60s", VRAM_OPTION_FROM_DEFAULT);
     assert_value("log", "", VRAM_OPTION_FROM_DEFAULT);
-}
-
-TEST(log_levels_are_numbers) {
-    const char *const levels[] = {"off", "error", "warn", "info", "debug"};
-    for (unsigned i = 0; i < 5; i++) {
-        assert_int_equal(vram_option_set("log", levels[i]), VRAM_OK);
-        assert_int_equal(vr_option_number(VR_OPTION_LOG), i);
-    }
-    assert_int_equal(vram_option_set("log", ""), VRAM_OK);
-    assert_int_equal(vr_option_number(VR_OPTION_LOG), VRAM_LOG_OFF);
 }
 
 TEST(text_has_255_bytes) {
@@ -502,51 +484,6 @@ TEST(environment_limits_are_ceilings) {
     assert_int_equal(vram_option_set("device_limit", "2G"), VRAM_OK);
     assert_int_equal(vram_option_set("device_limit", "0"), VRAM_OK);
     assert_int_equal(vram_option_set("wait_timeout", "2s"), VRAM_OK);
-}
-
-/* Random text: no crash, no endless loop, and what was accepted is accepted again. */
-TEST(reads_any_conf) {
-    static const char *const pieces[] = {"sim",
-                                         "log",
-                                         "wait_timeout",
-                                         "=",
-                                         ",",
-                                         "\"",
-                                         "warn",
-                                         "1s",
-                                         "1G",
-                                         "device_limit",
-                                         " ",
-                                         "0",
-                                         "\xFF",
-                                         "backends",
-                                         "x\n",
-                                         "99999999999999999999",
-                                         "."};
-    uint32_t seed = 5;
-    for (int round = 0; round < 1000; round++) {
-        char conf[512] = "", text[VR_OPTION_TEXT_MAX];
-        size_t used = 0;
-        for (unsigned i = 0; i < 24; i++) {
-            seed = seed * 1664525u + 1013904223u;
-            if (round % 2) { /* pieces that nearly make sense, or bytes that do not */
-                const char *piece = pieces[(seed >> 16) % (sizeof pieces / sizeof pieces[0])];
-                used += (size_t)snprintf(conf + used, sizeof conf - used, "%s", piece);
-            } else {
-                conf[used++] = (char)(1 + (seed >> 16) % 255);
-                conf[used] = '\0';
-            }
-        }
-        set_variable("VRAM_CONF", conf);
-        for (size_t i = 0; i < vram_option_count(); i++) {
-            const char *name = vram_option_at(i)->name;
-            assert_int_equal(vram_option_get(name, text, sizeof text, NULL), VRAM_OK);
-            if (vram_option_set(name, text) != VRAM_OK) {
-                fail_msg("%s=%s was accepted once and then refused", name, text);
-            }
-        }
-        assert_true(problems() <= 25);
-    }
 }
 
 /* --------------------------------------------------------------- telling the log */

@@ -386,57 +386,6 @@ TEST(sleep_outlasts_signals) {
 
 /* ------------------------------------------------------------------ process */
 
-TEST(the_environment_is_read) {
-    setenv("VRAM_TEST_OS", "a value", 1);
-    assert_string_equal(vr_os_environment("VRAM_TEST_OS"), "a value");
-    bool found = false;
-    for (char **variable = vr_os_environment_all(); *variable; variable++) {
-        found = found || strcmp(*variable, "VRAM_TEST_OS=a value") == 0;
-    }
-    assert_true(found);
-    unsetenv("VRAM_TEST_OS");
-    assert_null(vr_os_environment("VRAM_TEST_OS"));
-}
-
-TEST(a_line_reaches_standard_error) {
-    int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    int before = dup(STDERR_FILENO);
-    dup2(ends[1], STDERR_FILENO);
-    vr_os_stderr("a line\n", 7);
-    dup2(before, STDERR_FILENO);
-    char text[16] = "";
-    assert_int_equal(read(ends[0], text, sizeof text), 7);
-    assert_string_equal(text, "a line\n");
-    close(before);
-    close(ends[0]);
-    close(ends[1]);
-    vr_os_stderr("", 0);
-}
-
-static int exit_pipe;
-
-static void say_goodbye(void) {
-    (void)!write(exit_pipe, "bye", 3);
-}
-
-TEST(exit_runs_what_was_asked) {
-    int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        exit_pipe = ends[1];
-        exit(vr_os_at_exit(say_goodbye) == VRAM_OK ? 0 : 1);
-    }
-    assert_int_equal(child_end(child), 0);
-    char text[8] = "";
-    assert_int_equal(read(ends[0], text, sizeof text), 3);
-    assert_string_equal(text, "bye");
-    close(ends[0]);
-    close(ends[1]);
-}
-
 TEST(libraries_open_and_close) {
     char why[64] = "untouched";
     void *library = vr_os_library_open("libm.so.6", why, sizeof why);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_radix.c: the address map against a naive one, without memory, and under readers. */
+/*
+ * test_radix.c: the address map against a naive one, and without memory. Readers beside a writer
+ * are the model checker's (scenario_radix.c).
+ */
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/radix.h"
@@ -78,17 +81,6 @@ TEST(a_range_is_found_from_end_to_end) {
         assert_null(vr_radix_find(&radix, last));
         assert_true(vr_radix_nodes() == nodes || i == 0); /* the first made the root */
     }
-}
-
-TEST(whole_spans_take_no_nodes_below) {
-    static struct vr_radix radix = VR_RADIX_INIT;
-    insert(&radix, UINT64_C(1) << 57, UINT64_C(1) << 57, &a); /* one slot of the root */
-    uint64_t nodes = vr_radix_nodes();
-    insert(&radix, SYNTHETIC, 80 * VR_GIB, &b); /* 80 slots of one GiB */
-    assert_int_equal(vr_radix_nodes(), nodes + 3);
-    erase(&radix, SYNTHETIC, 80 * VR_GIB, &b);
-    assert_int_equal(vr_radix_nodes(), nodes);
-    erase(&radix, UINT64_C(1) << 57, UINT64_C(1) << 57, &a);
 }
 
 TEST(what_is_taken_is_refused) {
@@ -294,113 +286,4 @@ TEST(want_of_memory_changes_nothing) {
     erase(&radix, count * step - PAGE, 2 * PAGE, &b);
     erase(&radix, PAGE, PAGE, &a);
     assert_int_equal(vr_mem_live_bytes(), live);
-}
-
-/* --------------------------------------------------------------------- readers */
-
-#define WRITER_RANGES 16
-#define LOOKS         10000                /* of each reader, at least */
-#define STABLE_BASE   (VR_GIB + 12 * PAGE) /* mapped all the time, among what comes and goes */
-
-static struct vr_radix shared = VR_RADIX_INIT;
-static struct record moving[WRITER_RANGES]; /* type-stable, as real records are */
-static struct record standing;
-static vr_atomic_bool stop;
-
-struct reader {
-    uint64_t seed;
-    vr_atomic_u64 looks, hits;
-    uint64_t lost, wild;
-};
-
-static uint64_t moving_base(uint64_t index) {
-    /* Ranges on several levels, each near the standing one. */
-    return VR_GIB + (index % 4 ? index * 16 * PAGE : index * VR_GIB);
-}
-
-static uint64_t moving_bytes(uint64_t index) {
-    return index % 4 ? PAGE * (1 + index % 7) : VR_GIB;
-}
-
-static void read_all_the_time(void *argument) {
-    struct reader *reader = argument;
-    while (!vr_load(&stop, VR_RELAXED)) {
-        uint64_t index = 1 + random_next(&reader->seed) % (WRITER_RANGES - 1);
-        struct record *found = vr_radix_find(&shared, moving_base(index));
-        bool known = found == &standing || (found >= moving && found < moving + WRITER_RANGES);
-        reader->wild += found && !known;
-        vr_fetch_add(&reader->hits, found == &moving[index], VR_RELAXED);
-        reader->lost += vr_radix_find(&shared, STABLE_BASE) != &standing;
-        vr_fetch_add(&reader->looks, 1, VR_RELAXED);
-        if (found && known) { /* the check that a caller makes */
-            (void)vr_load(&found->base, VR_ACQUIRE);
-        }
-    }
-}
-
-static bool has_looked(const struct reader *reader) {
-    return vr_load(&reader->looks, VR_RELAXED) >= LOOKS && vr_load(&reader->hits, VR_RELAXED) > 0;
-}
-
-/* Writes at least `steps` times, and until both readers have looked often enough and seen
-   something. */
-static void write_all_the_time(uint64_t steps, struct reader readers[2]) {
-    uint64_t seed = 99;
-    bool mapped[WRITER_RANGES] = {false};
-    for (uint64_t i = 0; i < steps || !has_looked(&readers[0]) || !has_looked(&readers[1]); i++) {
-        uint64_t index = 1 + random_next(&seed) % (WRITER_RANGES - 1);
-        uint64_t base = moving_base(index), bytes = moving_bytes(index);
-        if (mapped[index]) {
-            erase(&shared, base, bytes, &moving[index]);
-            vr_store(&moving[index].base, 0, VR_RELEASE);
-        } else {
-            vr_store(&moving[index].base, base, VR_RELEASE);
-            insert(&shared, base, bytes, &moving[index]);
-        }
-        mapped[index] = !mapped[index];
-    }
-    for (uint64_t index = 1; index < WRITER_RANGES; index++) {
-        if (mapped[index]) {
-            erase(&shared, moving_base(index), moving_bytes(index), &moving[index]);
-        }
-    }
-}
-
-/* Another tree that takes and gives nodes at other levels, so that readers of the first may stand
-   in a node that has moved there. */
-static void disturb(void *argument) {
-    static struct vr_radix other = VR_RADIX_INIT;
-    vr_atomic_u32 *failed = argument;
-    uint64_t seed = 7;
-    while (!vr_load(&stop, VR_RELAXED)) {
-        uint64_t base = random_next(&seed) / PAGE * PAGE, bytes = PAGE << random_next(&seed) % 20;
-        if (base + bytes > base && (vr_radix_insert(&other, base, bytes, &standing) != VRAM_OK ||
-                                    vr_radix_remove(&other, base, bytes, &standing) != VRAM_OK)) {
-            vr_fetch_add(failed, 1, VR_RELAXED);
-        }
-    }
-}
-
-TEST(readers_need_no_lock) {
-    struct reader readers[2] = {{.seed = 1}, {.seed = 2}};
-    struct vr_thread threads[3];
-    vr_atomic_u32 failed = 0;
-    insert(&shared, STABLE_BASE, PAGE, &standing);
-    vr_store(&stop, false, VR_RELAXED);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(vr_os_thread_start(&threads[i], "test", read_all_the_time, &readers[i]),
-                         VRAM_OK);
-    }
-    assert_int_equal(vr_os_thread_start(&threads[2], "test", disturb, &failed), VRAM_OK);
-    write_all_the_time(30000, readers);
-    vr_store(&stop, true, VR_RELAXED);
-    for (int i = 0; i < 3; i++) {
-        vr_os_thread_join(&threads[i]);
-    }
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(readers[i].lost, 0);
-        assert_int_equal(readers[i].wild, 0);
-    }
-    assert_int_equal(vr_load(&failed, VR_RELAXED), 0);
-    erase(&shared, STABLE_BASE, PAGE, &standing);
 }

@@ -352,25 +352,6 @@ static void *allocate_and_free(void *argument) {
     return NULL;
 }
 
-TEST(threads_are_traced, "sim:memory=1G") {
-    vram_trace *trace = begin_looking(rig, 0, 1000000);
-    struct work work = {pool_of(rig, NULL), rig->queue};
-    pthread_t threads[4];
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, allocate_and_free, &work), 0);
-    }
-    for (int i = 0; i < 4; i++) {
-        void *wrong;
-        pthread_join(threads[i], &wrong);
-        assert_null(wrong);
-    }
-    assert_ok(vram_trace_end(trace));
-    sum_up(trace_path);
-    assert_int_equal(sums.allocs, 4 * PAIRS);
-    assert_int_equal(sums.frees, 4 * PAIRS);
-    assert_int_equal(sums.live, 0);
-}
-
 /* ------------------------------------------------------------------ full disk */
 
 /* The trace stops; the pool does not notice. */

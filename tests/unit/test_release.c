@@ -188,35 +188,6 @@ TEST(acceptance_26_one_off_sizes_go_and_hot_ones_stay, "sim:memory=1G") {
     assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_MAINTAIN], 3);
 }
 
-/* How often the sizes of a pool were used, as the last survey saw it. */
-static uint64_t uses_of(vram_pool *handle) {
-    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, handle);
-    uint64_t uses = 0;
-    assert_non_null(pool);
-    for (uint32_t i = 0; i < VR_TYPES; i++) {
-        uses += pool->pressure.types.score[i];
-    }
-    vr_leave(pool);
-    return uses;
-}
-
-/* Maintenance halves what it knows of uses, so that what was hot long ago becomes rare. To look,
-   and to empty the caches, leaves it as it is. */
-TEST(only_maintenance_forgets_uses) {
-    uint64_t released;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, NULL);
-    cache_blocks(&rig, pool, 4 * KIB, 8, 1000);
-    (void)fragmentation_of(pool);
-    uint64_t uses = uses_of(pool);
-    assert_true(uses >= 1000);
-    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_CACHES), &released));
-    assert_int_equal(uses_of(pool), uses);
-    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE), &released));
-    assert_int_equal(uses_of(pool), uses / 2);
-    rig_end_clean(&rig);
-}
-
 /* Memory that was needed once and never again goes back, not at the first maintenance but at the
    next. */
 TEST(unneeded_memory_goes_back, "sim:memory=1G") {
@@ -480,28 +451,4 @@ TEST(a_monitor_may_be_ended_by_its_own_callback) {
             vr_os_sleep(1000000); /* the thread may still be on its way out */
         }
     }
-}
-
-static vram_monitor *forked_monitor;
-
-static int of_a_monitored_process(void *argument) {
-    struct rig *rig = argument;
-    vram_monitor *none = NULL;
-    uint64_t released = 0;
-    bool right = vram_monitor_begin(rig->context, NULL, &none) == VRAM_ERR_FORKED &&
-                 vram_context_trim(rig->context, NULL, &released) == VRAM_ERR_FORKED &&
-                 vram_monitor_end(forked_monitor) == VRAM_OK;
-    vram_context_destroy(rig->context);
-    return right ? 0 : 1;
-}
-
-/* Forks at any moment of the monitor's: the child has no such thread, and is told so. */
-TEST(a_forked_child_has_no_monitor, "sim:memory=1G") {
-    vram_pool *pool = pool_of(rig, NULL);
-    cache_blocks(rig, pool, 2 * KIB, 20, 0);
-    assert_ok(vram_monitor_begin(rig->context, &quick, &forked_monitor));
-    for (int i = 0; i < 20; i++) {
-        assert_int_equal(in_child(of_a_monitored_process, rig), 0);
-    }
-    assert_ok(vram_monitor_end(forked_monitor));
 }

@@ -179,31 +179,3 @@ TEST(goes_on_behind_a_broken_entry) {
     assert_broken(&cursor, "q", "never closed");
     assert_end(&cursor);
 }
-
-/* Random text over the characters that matter: always ends, never leaves the text. */
-TEST(reads_anything) {
-    static const char letters[] = "a=,\" \t\xFF";
-    uint32_t seed = 7;
-    for (int round = 0; round < 20000; round++) {
-        seed = seed * 1664525u + 1013904223u;
-        size_t bytes = seed >> 27;
-        char *text = malloc(bytes + 1); /* exact, so that a sanitizer sees one byte too far */
-        assert_non_null(text);
-        for (size_t i = 0; i < bytes; i++) {
-            seed = seed * 1664525u + 1013904223u;
-            text[i] = letters[(seed >> 24) % (sizeof letters - 1)];
-        }
-        text[bytes] = '\0';
-        const char *cursor = text;
-        struct vr_conf_entry entry;
-        size_t entries = 0;
-        while (vr_conf_next(&cursor, &entry)) {
-            const char *end = entry.value ? entry.value + entry.value_bytes : entry.key;
-            entries++;
-            if (entries > bytes || entry.key < text || end > text + bytes || cursor <= entry.key) {
-                fail_msg("round %d: %s", round, text);
-            }
-        }
-        free(text);
-    }
-}

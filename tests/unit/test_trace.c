@@ -250,7 +250,7 @@ TEST(reads_gzip_members) {
     free(text);
 }
 
-/* ----------------------------------------------------------------------- fuzz */
+/* ------------------------------------------------------------------------ ids */
 
 static uint64_t draw(uint64_t *random) {
     *random ^= *random << 13;
@@ -258,102 +258,6 @@ static uint64_t draw(uint64_t *random) {
     *random ^= *random << 17;
     return *random;
 }
-
-/* A few changes of the kind that files suffer: bytes, numbers, lines lost, doubled or cut. */
-static size_t spoil(char *text, size_t bytes, size_t capacity, uint64_t *random) {
-    static const char likely[] = "0123456789,,\n\nafu-.\r\xff ";
-    for (uint64_t n = draw(random) % 4 + 1; n > 0; n--) {
-        size_t at = draw(random) % (bytes + 1), some = draw(random) % 40;
-        char letter = likely[draw(random) % (sizeof likely)];
-        switch (draw(random) % 4) {
-        case 0:
-            if (at < bytes) {
-                text[at] = letter;
-            }
-            break;
-        case 1: /* loses some */
-            some = some < bytes - at ? some : bytes - at;
-            memmove(text + at, text + at + some, bytes - at - some);
-            bytes -= some;
-            break;
-        case 2: /* has some twice */
-            some = some < bytes - at ? some : bytes - at;
-            if (bytes + some <= capacity) {
-                memmove(text + at + some, text + at, bytes - at);
-                bytes += some;
-            }
-            break;
-        default:
-            bytes = draw(random) % 8 == 0 ? at : bytes;
-        }
-    }
-    return bytes;
-}
-
-/* What may be relied on of any trace that was read. */
-static void assert_whole(const struct trace *trace) {
-    uint8_t *live = calloc((size_t)trace->block_slots + 1, 1);
-    uint64_t before = 0;
-    for (size_t i = 0; i < trace->op_count; i++) {
-        const struct trace_op *op = &trace->ops[i];
-        assert_true(op->block < trace->block_slots);
-        assert_true(op->queue < trace->queue_count);
-        assert_true(op->thread < trace->thread_count);
-        assert_true(op->t_us >= before);
-        assert_int_equal(live[op->block], op->kind == TRACE_ALLOC ? 0 : 1);
-        live[op->block] = op->kind != TRACE_FREE;
-        before = op->t_us;
-    }
-    free(live);
-}
-
-TEST(survives_mutations) {
-    static const char seedling[] = HEAD "a,0,512,0,3\na,1,1048576,1,14910\nu,0,12,1,14911\n"
-                                        "a,2,6144,0,15413\nf,1,,,15500\nf,0,,1,15501\n"
-                                        "a,1,77,0,15600\nf,2,6144,,15601\n";
-    char text[1024], problem[TRACE_PROBLEM_MAX];
-    uint64_t random = 42;
-    int good = 0, bad = 0;
-    for (int round = 0; round < 8000; round++) {
-        struct trace trace;
-        memcpy(text, seedling, sizeof seedling - 1);
-        size_t bytes = spoil(text, sizeof seedling - 1, sizeof text, &random);
-        if (trace_read_memory("t", text, bytes, &trace, problem)) {
-            assert_whole(&trace);
-            trace_free(&trace);
-            good++;
-        } else {
-            assert_int_equal(strncmp(problem, "t:", 2), 0);
-            assert_true(strlen(problem) > 4);
-            bad++;
-        }
-    }
-    assert_true(good > 300 && bad > 300); /* else the mutations are too tame or too wild */
-}
-
-TEST(survives_broken_gzip) {
-    if (!inflate_built) {
-        skip();
-    }
-    char problem[TRACE_PROBLEM_MAX];
-    uint64_t random = 7;
-    size_t bytes;
-    uint8_t *text = file_bytes(TRACES "/sage_subgraphs.csv.gz", &bytes);
-    for (int round = 0; round < 25; round++) {
-        struct trace trace;
-        size_t at = draw(&random) % bytes;
-        uint8_t before = text[at];
-        text[at] = (uint8_t)draw(&random);
-        if (trace_read_memory("t", text, bytes, &trace, problem)) {
-            assert_whole(&trace);
-            trace_free(&trace);
-        }
-        text[at] = before;
-    }
-    free(text);
-}
-
-/* ------------------------------------------------------------------------ ids */
 
 TEST(ids_come_and_go) {
     enum { IDS = 5000 };

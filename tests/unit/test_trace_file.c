@@ -162,31 +162,6 @@ TEST(the_end_of_a_pool_ends_its_blocks) {
 
 /* ---------------------------------------------------------------- full disks */
 
-/* The system's own refusal: the limit on the size of files. */
-static int write_to_a_limit(void *argument) {
-    struct rlimit limit = {.rlim_cur = 3 * VR_TRACE_CHUNK_BYTES, .rlim_max = RLIM_INFINITY};
-    struct vr_trace_writer *writer = NULL;
-    (void)argument;
-    if (setrlimit(RLIMIT_FSIZE, &limit) != 0 ||
-        vr_trace_writer_open(trace_path, 0, NULL, &writer) != VRAM_OK) {
-        return 1;
-    }
-    write_many(writer, MANY);
-    struct vr_trace_sums sums;
-    vr_trace_writer_sums(writer, &sums);
-    vr_trace_writer_close(writer);
-    return sums.stopped == VRAM_ERR_IO && sums.lost > 0 && sums.events + sums.lost == MANY ? 0 : 2;
-}
-
-TEST(a_full_disk_stops_it) {
-    assert_int_equal(in_child(write_to_a_limit, NULL), 0);
-    struct found found = read_path(trace_path);
-    assert_string_equal(found.problem, "");
-    assert_int_equal(found.end, RECORDING_STOPPED);
-    assert_true(found.allocs > 2000);
-    assert_int_equal(found.allocs + found.lost, MANY);
-}
-
 /* Some 450 bytes each, so that a chunk has about 140. */
 static void write_long(struct vr_trace_writer *writer, uint64_t count) {
     char tag[220];
@@ -508,30 +483,6 @@ TEST(a_child_closes_what_is_not_its_own_once) {
     struct vr_trace_writer *writer = open_writer(0);
     assert_int_equal(in_child(reuse_the_number, writer), 0);
     vr_trace_writer_close(writer);
-}
-
-/* ------------------------------------------------------------------ threads */
-
-static void *write_from_thread(void *argument) {
-    for (uint64_t i = 1; i <= 3000; i++) {
-        write_one(argument, VR_EVENT_ALLOC, i, i);
-    }
-    return NULL;
-}
-
-TEST(threads_write_into_one_order) {
-    struct vr_trace_writer *writer = open_writer(0);
-    pthread_t threads[4];
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, write_from_thread, writer), 0);
-    }
-    for (int i = 0; i < 4; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    vr_trace_writer_close(writer);
-    struct found found = read_path(trace_path);
-    assert_string_equal(found.problem, "");
-    assert_int_equal(found.allocs, 4 * 3000);
 }
 
 WHOLE_FILE(trace_world_begin, trace_world_end)
