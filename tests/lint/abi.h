@@ -6,11 +6,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SAME(ours, theirs)   _Static_assert((long long)(ours) == (long long)(theirs), #ours)
-#define LAYOUT(ours, theirs) SAME(sizeof(struct ours), sizeof(theirs))
+#define SAME(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours)
 
-/* So many pairs of fields, ours and theirs, each at the same place and of the same size. */
-#define FIELDS_1(ours, theirs, our_field, their_field)                                             \
+/* Structs of one size, with so many pairs of fields. */
+#define LAYOUT(ours, theirs, ...)                                                                  \
+    SAME(sizeof(struct ours), sizeof(theirs));                                                     \
+    LAYOUT_FIELDS(ours, theirs, __VA_ARGS__, )
+#define LAYOUT_FIELDS(ours, theirs, count, ...) FIELDS_##count(ours, theirs, __VA_ARGS__)
+
+/* So many pairs of fields, ours and theirs, each at the same place and of the same size. What comes
+   behind them is left. */
+#define FIELDS_0(ours, theirs, ...) SAME(0, 0)
+#define FIELDS_1(ours, theirs, our_field, their_field, ...)                                        \
     SAME(offsetof(struct ours, our_field), offsetof(theirs, their_field));                         \
     SAME(sizeof((struct ours *)0)->our_field, sizeof((theirs *)0)->their_field)
 #define FIELDS_2(ours, theirs, a, b, ...)                                                          \

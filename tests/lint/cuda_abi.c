@@ -74,24 +74,20 @@ SAME(sizeof(vr_cu_result), sizeof(CUresult));
 SAME(sizeof(vr_cu_device), sizeof(CUdevice));
 SAME(sizeof(vr_cu_addr), sizeof(CUdeviceptr));
 SAME(sizeof(vr_cu_memory), sizeof(CUmemGenericAllocationHandle));
-LAYOUT(vr_cu_uuid, CUuuid);
+LAYOUT(vr_cu_uuid, CUuuid, 0);
 
-LAYOUT(vr_cu_location, CUmemLocation);
-FIELDS_2(vr_cu_location, CUmemLocation, type, type, id, id);
+LAYOUT(vr_cu_location, CUmemLocation, 2, type, type, id, id);
 
-LAYOUT(vr_cu_prop, CUmemAllocationProp);
-FIELDS_7(vr_cu_prop, CUmemAllocationProp, type, type, requested_handle_types, requestedHandleTypes,
-         location, location, win32_meta, win32HandleMetaData, flags.compression,
-         allocFlags.compressionType, flags.rdma_capable, allocFlags.gpuDirectRDMACapable,
-         flags.usage, allocFlags.usage);
+LAYOUT(vr_cu_prop, CUmemAllocationProp, 7, type, type, requested_handle_types, requestedHandleTypes,
+       location, location, win32_meta, win32HandleMetaData, flags.compression,
+       allocFlags.compressionType, flags.rdma_capable, allocFlags.gpuDirectRDMACapable, flags.usage,
+       allocFlags.usage);
 FIELDS_1(vr_cu_prop, CUmemAllocationProp, flags.reserved, allocFlags.reserved);
 
-LAYOUT(vr_cu_access, CUmemAccessDesc);
-FIELDS_2(vr_cu_access, CUmemAccessDesc, location, location, flags, flags);
+LAYOUT(vr_cu_access, CUmemAccessDesc, 2, location, location, flags, flags);
 
-LAYOUT(vr_cu_rows, CUDA_MEMCPY2D);
-FIELDS_7(vr_cu_rows, CUDA_MEMCPY2D, from.x, srcXInBytes, from.y, srcY, from.type, srcMemoryType,
-         from.host, srcHost, from.device, srcDevice, from.array, srcArray, from.pitch, srcPitch);
+LAYOUT(vr_cu_rows, CUDA_MEMCPY2D, 7, from.x, srcXInBytes, from.y, srcY, from.type, srcMemoryType,
+       from.host, srcHost, from.device, srcDevice, from.array, srcArray, from.pitch, srcPitch);
 FIELDS_7(vr_cu_rows, CUDA_MEMCPY2D, to.x, dstXInBytes, to.y, dstY, to.type, dstMemoryType, to.host,
          dstHost, to.device, dstDevice, to.array, dstArray, to.pitch, dstPitch);
 FIELDS_2(vr_cu_rows, CUDA_MEMCPY2D, row_bytes, WidthInBytes, rows, Height);

@@ -153,132 +153,89 @@ TRUTH(VR_VK_FEATURE_12_COUNT - 1, VkPhysicalDeviceVulkan12Features, subgroupBroa
 
 /* ------------------------------------------------------------------ layouts */
 
-#define HEADED(ours, theirs)                                                                       \
-    LAYOUT(ours, theirs);                                                                          \
+#define HEADED(ours, theirs, ...)                                                                  \
+    LAYOUT(ours, theirs, __VA_ARGS__);                                                             \
     FIELDS_2(ours, theirs, head.type, sType, head.next, pNext)
 
-FIELDS_5(vr_vk_limits, VkPhysicalDeviceLimits, max_push_constants, maxPushConstantsSize,
-         max_allocations, maxMemoryAllocationCount, max_groups, maxComputeWorkGroupCount,
-         max_group_items, maxComputeWorkGroupInvocations, max_group_size, maxComputeWorkGroupSize);
-LAYOUT(vr_vk_limits, VkPhysicalDeviceLimits);
-FIELDS_4(vr_vk_properties, VkPhysicalDeviceProperties, api_version, apiVersion, kind, deviceType,
-         name, deviceName, limits, limits);
-LAYOUT(vr_vk_properties, VkPhysicalDeviceProperties);
-HEADED(vr_vk_properties_2, VkPhysicalDeviceProperties2);
-FIELDS_1(vr_vk_properties_2, VkPhysicalDeviceProperties2, properties, properties);
-HEADED(vr_vk_id, VkPhysicalDeviceIDProperties);
-FIELDS_1(vr_vk_id, VkPhysicalDeviceIDProperties, device_uuid, deviceUUID);
-HEADED(vr_vk_maintenance_3, VkPhysicalDeviceMaintenance3Properties);
-FIELDS_1(vr_vk_maintenance_3, VkPhysicalDeviceMaintenance3Properties, max_allocation,
-         maxMemoryAllocationSize);
-HEADED(vr_vk_maintenance_4, VkPhysicalDeviceMaintenance4Properties);
-FIELDS_1(vr_vk_maintenance_4, VkPhysicalDeviceMaintenance4Properties, max_buffer, maxBufferSize);
-HEADED(vr_vk_pci, VkPhysicalDevicePCIBusInfoPropertiesEXT);
-FIELDS_4(vr_vk_pci, VkPhysicalDevicePCIBusInfoPropertiesEXT, domain, pciDomain, bus, pciBus, device,
-         pciDevice, function, pciFunction);
-HEADED(vr_vk_features_2, VkPhysicalDeviceFeatures2);
-FIELDS_1(vr_vk_features_2, VkPhysicalDeviceFeatures2, values, features);
-HEADED(vr_vk_features_11, VkPhysicalDeviceVulkan11Features);
-HEADED(vr_vk_features_12, VkPhysicalDeviceVulkan12Features);
-LAYOUT(vr_vk_memory_properties, VkPhysicalDeviceMemoryProperties);
-FIELDS_4(vr_vk_memory_properties, VkPhysicalDeviceMemoryProperties, type_count, memoryTypeCount,
-         types, memoryTypes, heap_count, memoryHeapCount, heaps, memoryHeaps);
+LAYOUT(vr_vk_limits, VkPhysicalDeviceLimits, 5, max_push_constants, maxPushConstantsSize,
+       max_allocations, maxMemoryAllocationCount, max_groups, maxComputeWorkGroupCount,
+       max_group_items, maxComputeWorkGroupInvocations, max_group_size, maxComputeWorkGroupSize);
+LAYOUT(vr_vk_properties, VkPhysicalDeviceProperties, 4, api_version, apiVersion, kind, deviceType,
+       name, deviceName, limits, limits);
+HEADED(vr_vk_properties_2, VkPhysicalDeviceProperties2, 1, properties, properties);
+HEADED(vr_vk_id, VkPhysicalDeviceIDProperties, 1, device_uuid, deviceUUID);
+HEADED(vr_vk_maintenance_3, VkPhysicalDeviceMaintenance3Properties, 1, max_allocation,
+       maxMemoryAllocationSize);
+HEADED(vr_vk_maintenance_4, VkPhysicalDeviceMaintenance4Properties, 1, max_buffer, maxBufferSize);
+HEADED(vr_vk_pci, VkPhysicalDevicePCIBusInfoPropertiesEXT, 4, domain, pciDomain, bus, pciBus,
+       device, pciDevice, function, pciFunction);
+HEADED(vr_vk_features_2, VkPhysicalDeviceFeatures2, 1, values, features);
+HEADED(vr_vk_features_11, VkPhysicalDeviceVulkan11Features, 0);
+HEADED(vr_vk_features_12, VkPhysicalDeviceVulkan12Features, 0);
+LAYOUT(vr_vk_memory_properties, VkPhysicalDeviceMemoryProperties, 4, type_count, memoryTypeCount,
+       types, memoryTypes, heap_count, memoryHeapCount, heaps, memoryHeaps);
 FIELDS_2(vr_vk_memory_type, VkMemoryType, flags, propertyFlags, heap, heapIndex);
 FIELDS_2(vr_vk_heap, VkMemoryHeap, bytes, size, flags, flags);
-HEADED(vr_vk_memory_properties_2, VkPhysicalDeviceMemoryProperties2);
-FIELDS_1(vr_vk_memory_properties_2, VkPhysicalDeviceMemoryProperties2, properties,
-         memoryProperties);
-HEADED(vr_vk_budget, VkPhysicalDeviceMemoryBudgetPropertiesEXT);
-FIELDS_2(vr_vk_budget, VkPhysicalDeviceMemoryBudgetPropertiesEXT, budget, heapBudget, usage,
-         heapUsage);
-LAYOUT(vr_vk_family, VkQueueFamilyProperties);
-FIELDS_2(vr_vk_family, VkQueueFamilyProperties, flags, queueFlags, count, queueCount);
-LAYOUT(vr_vk_extension, VkExtensionProperties);
-FIELDS_1(vr_vk_extension, VkExtensionProperties, name, extensionName);
+HEADED(vr_vk_memory_properties_2, VkPhysicalDeviceMemoryProperties2, 1, properties,
+       memoryProperties);
+HEADED(vr_vk_budget, VkPhysicalDeviceMemoryBudgetPropertiesEXT, 2, budget, heapBudget, usage,
+       heapUsage);
+LAYOUT(vr_vk_family, VkQueueFamilyProperties, 2, flags, queueFlags, count, queueCount);
+LAYOUT(vr_vk_extension, VkExtensionProperties, 1, name, extensionName);
 
-HEADED(vr_vk_application, VkApplicationInfo);
-FIELDS_5(vr_vk_application, VkApplicationInfo, name, pApplicationName, version, applicationVersion,
-         engine, pEngineName, engine_version, engineVersion, api_version, apiVersion);
-HEADED(vr_vk_instance_info, VkInstanceCreateInfo);
-FIELDS_4(vr_vk_instance_info, VkInstanceCreateInfo, flags, flags, application, pApplicationInfo,
-         layer_count, enabledLayerCount, extension_count, enabledExtensionCount);
-HEADED(vr_vk_device_queue_info, VkDeviceQueueCreateInfo);
-FIELDS_3(vr_vk_device_queue_info, VkDeviceQueueCreateInfo, family, queueFamilyIndex, count,
-         queueCount, priorities, pQueuePriorities);
-HEADED(vr_vk_device_info, VkDeviceCreateInfo);
-FIELDS_6(vr_vk_device_info, VkDeviceCreateInfo, queue_count, queueCreateInfoCount, queues,
-         pQueueCreateInfos, layer_count, enabledLayerCount, extension_count, enabledExtensionCount,
-         extensions, ppEnabledExtensionNames, features, pEnabledFeatures);
-HEADED(vr_vk_allocate_info, VkMemoryAllocateInfo);
-FIELDS_2(vr_vk_allocate_info, VkMemoryAllocateInfo, bytes, allocationSize, type, memoryTypeIndex);
-HEADED(vr_vk_allocate_flags, VkMemoryAllocateFlagsInfo);
-FIELDS_1(vr_vk_allocate_flags, VkMemoryAllocateFlagsInfo, flags, flags);
-HEADED(vr_vk_dedicated, VkMemoryDedicatedAllocateInfo);
-FIELDS_2(vr_vk_dedicated, VkMemoryDedicatedAllocateInfo, image, image, buffer, buffer);
-HEADED(vr_vk_export, VkExportMemoryAllocateInfo);
-FIELDS_1(vr_vk_export, VkExportMemoryAllocateInfo, handle_types, handleTypes);
-HEADED(vr_vk_import_fd, VkImportMemoryFdInfoKHR);
-FIELDS_2(vr_vk_import_fd, VkImportMemoryFdInfoKHR, handle_type, handleType, fd, fd);
-HEADED(vr_vk_get_fd, VkMemoryGetFdInfoKHR);
-FIELDS_2(vr_vk_get_fd, VkMemoryGetFdInfoKHR, memory, memory, handle_type, handleType);
-HEADED(vr_vk_external_buffer_made, VkExternalMemoryBufferCreateInfo);
-FIELDS_1(vr_vk_external_buffer_made, VkExternalMemoryBufferCreateInfo, handle_types, handleTypes);
-HEADED(vr_vk_external_buffer, VkPhysicalDeviceExternalBufferInfo);
-FIELDS_2(vr_vk_external_buffer, VkPhysicalDeviceExternalBufferInfo, usage, usage, handle_type,
-         handleType);
-HEADED(vr_vk_external_buffer_properties, VkExternalBufferProperties);
-FIELDS_1(vr_vk_external_buffer_properties, VkExternalBufferProperties, features,
-         externalMemoryProperties.externalMemoryFeatures);
-HEADED(vr_vk_buffer_info, VkBufferCreateInfo);
-FIELDS_5(vr_vk_buffer_info, VkBufferCreateInfo, bytes, size, usage, usage, sharing, sharingMode,
-         family_count, queueFamilyIndexCount, families, pQueueFamilyIndices);
-LAYOUT(vr_vk_requirements, VkMemoryRequirements);
-FIELDS_3(vr_vk_requirements, VkMemoryRequirements, bytes, size, align, alignment, types,
-         memoryTypeBits);
-HEADED(vr_vk_address_info, VkBufferDeviceAddressInfo);
-FIELDS_1(vr_vk_address_info, VkBufferDeviceAddressInfo, buffer, buffer);
-HEADED(vr_vk_semaphore_info, VkSemaphoreCreateInfo);
-HEADED(vr_vk_semaphore_type, VkSemaphoreTypeCreateInfo);
-FIELDS_2(vr_vk_semaphore_type, VkSemaphoreTypeCreateInfo, type, semaphoreType, start, initialValue);
-HEADED(vr_vk_semaphore_wait, VkSemaphoreWaitInfo);
-FIELDS_3(vr_vk_semaphore_wait, VkSemaphoreWaitInfo, count, semaphoreCount, semaphores, pSemaphores,
-         values, pValues);
-HEADED(vr_vk_command_pool_info, VkCommandPoolCreateInfo);
-FIELDS_2(vr_vk_command_pool_info, VkCommandPoolCreateInfo, flags, flags, family, queueFamilyIndex);
-HEADED(vr_vk_commands_info, VkCommandBufferAllocateInfo);
-FIELDS_3(vr_vk_commands_info, VkCommandBufferAllocateInfo, pool, commandPool, level, level, count,
-         commandBufferCount);
-HEADED(vr_vk_begin_info, VkCommandBufferBeginInfo);
-FIELDS_1(vr_vk_begin_info, VkCommandBufferBeginInfo, flags, flags);
-HEADED(vr_vk_submit, VkSubmitInfo);
-FIELDS_7(vr_vk_submit, VkSubmitInfo, wait_count, waitSemaphoreCount, waits, pWaitSemaphores,
-         wait_stages, pWaitDstStageMask, commands_count, commandBufferCount, commands,
-         pCommandBuffers, signal_count, signalSemaphoreCount, signals, pSignalSemaphores);
-HEADED(vr_vk_timeline_submit, VkTimelineSemaphoreSubmitInfo);
-FIELDS_4(vr_vk_timeline_submit, VkTimelineSemaphoreSubmitInfo, wait_count, waitSemaphoreValueCount,
-         wait_values, pWaitSemaphoreValues, signal_count, signalSemaphoreValueCount, signal_values,
-         pSignalSemaphoreValues);
-HEADED(vr_vk_barrier, VkMemoryBarrier);
-FIELDS_2(vr_vk_barrier, VkMemoryBarrier, from_access, srcAccessMask, to_access, dstAccessMask);
-LAYOUT(vr_vk_copy, VkBufferCopy);
-FIELDS_3(vr_vk_copy, VkBufferCopy, from, srcOffset, to, dstOffset, bytes, size);
-HEADED(vr_vk_shader_info, VkShaderModuleCreateInfo);
-FIELDS_2(vr_vk_shader_info, VkShaderModuleCreateInfo, bytes, codeSize, code, pCode);
-LAYOUT(vr_vk_push_range, VkPushConstantRange);
-FIELDS_3(vr_vk_push_range, VkPushConstantRange, stages, stageFlags, offset, offset, bytes, size);
-HEADED(vr_vk_layout_info, VkPipelineLayoutCreateInfo);
-FIELDS_3(vr_vk_layout_info, VkPipelineLayoutCreateInfo, set_count, setLayoutCount, range_count,
-         pushConstantRangeCount, ranges, pPushConstantRanges);
-LAYOUT(vr_vk_constant, VkSpecializationMapEntry);
-FIELDS_3(vr_vk_constant, VkSpecializationMapEntry, id, constantID, offset, offset, bytes, size);
-LAYOUT(vr_vk_constants, VkSpecializationInfo);
-FIELDS_3(vr_vk_constants, VkSpecializationInfo, entries, pMapEntries, bytes, dataSize, data, pData);
-HEADED(vr_vk_stage, VkPipelineShaderStageCreateInfo);
-FIELDS_4(vr_vk_stage, VkPipelineShaderStageCreateInfo, stage, stage, shader, module, entry, pName,
-         constants, pSpecializationInfo);
-HEADED(vr_vk_compute_info, VkComputePipelineCreateInfo);
-FIELDS_4(vr_vk_compute_info, VkComputePipelineCreateInfo, stage, stage, layout, layout, base,
-         basePipelineHandle, base_index, basePipelineIndex);
+HEADED(vr_vk_application, VkApplicationInfo, 5, name, pApplicationName, version, applicationVersion,
+       engine, pEngineName, engine_version, engineVersion, api_version, apiVersion);
+HEADED(vr_vk_instance_info, VkInstanceCreateInfo, 4, flags, flags, application, pApplicationInfo,
+       layer_count, enabledLayerCount, extension_count, enabledExtensionCount);
+HEADED(vr_vk_device_queue_info, VkDeviceQueueCreateInfo, 3, family, queueFamilyIndex, count,
+       queueCount, priorities, pQueuePriorities);
+HEADED(vr_vk_device_info, VkDeviceCreateInfo, 6, queue_count, queueCreateInfoCount, queues,
+       pQueueCreateInfos, layer_count, enabledLayerCount, extension_count, enabledExtensionCount,
+       extensions, ppEnabledExtensionNames, features, pEnabledFeatures);
+HEADED(vr_vk_allocate_info, VkMemoryAllocateInfo, 2, bytes, allocationSize, type, memoryTypeIndex);
+HEADED(vr_vk_allocate_flags, VkMemoryAllocateFlagsInfo, 1, flags, flags);
+HEADED(vr_vk_dedicated, VkMemoryDedicatedAllocateInfo, 2, image, image, buffer, buffer);
+HEADED(vr_vk_export, VkExportMemoryAllocateInfo, 1, handle_types, handleTypes);
+HEADED(vr_vk_import_fd, VkImportMemoryFdInfoKHR, 2, handle_type, handleType, fd, fd);
+HEADED(vr_vk_get_fd, VkMemoryGetFdInfoKHR, 2, memory, memory, handle_type, handleType);
+HEADED(vr_vk_external_buffer_made, VkExternalMemoryBufferCreateInfo, 1, handle_types, handleTypes);
+HEADED(vr_vk_external_buffer, VkPhysicalDeviceExternalBufferInfo, 2, usage, usage, handle_type,
+       handleType);
+HEADED(vr_vk_external_buffer_properties, VkExternalBufferProperties, 1, features,
+       externalMemoryProperties.externalMemoryFeatures);
+HEADED(vr_vk_buffer_info, VkBufferCreateInfo, 5, bytes, size, usage, usage, sharing, sharingMode,
+       family_count, queueFamilyIndexCount, families, pQueueFamilyIndices);
+LAYOUT(vr_vk_requirements, VkMemoryRequirements, 3, bytes, size, align, alignment, types,
+       memoryTypeBits);
+HEADED(vr_vk_address_info, VkBufferDeviceAddressInfo, 1, buffer, buffer);
+HEADED(vr_vk_semaphore_info, VkSemaphoreCreateInfo, 0);
+HEADED(vr_vk_semaphore_type, VkSemaphoreTypeCreateInfo, 2, type, semaphoreType, start,
+       initialValue);
+HEADED(vr_vk_semaphore_wait, VkSemaphoreWaitInfo, 3, count, semaphoreCount, semaphores, pSemaphores,
+       values, pValues);
+HEADED(vr_vk_command_pool_info, VkCommandPoolCreateInfo, 2, flags, flags, family, queueFamilyIndex);
+HEADED(vr_vk_commands_info, VkCommandBufferAllocateInfo, 3, pool, commandPool, level, level, count,
+       commandBufferCount);
+HEADED(vr_vk_begin_info, VkCommandBufferBeginInfo, 1, flags, flags);
+HEADED(vr_vk_submit, VkSubmitInfo, 7, wait_count, waitSemaphoreCount, waits, pWaitSemaphores,
+       wait_stages, pWaitDstStageMask, commands_count, commandBufferCount, commands,
+       pCommandBuffers, signal_count, signalSemaphoreCount, signals, pSignalSemaphores);
+HEADED(vr_vk_timeline_submit, VkTimelineSemaphoreSubmitInfo, 4, wait_count, waitSemaphoreValueCount,
+       wait_values, pWaitSemaphoreValues, signal_count, signalSemaphoreValueCount, signal_values,
+       pSignalSemaphoreValues);
+HEADED(vr_vk_barrier, VkMemoryBarrier, 2, from_access, srcAccessMask, to_access, dstAccessMask);
+LAYOUT(vr_vk_copy, VkBufferCopy, 3, from, srcOffset, to, dstOffset, bytes, size);
+HEADED(vr_vk_shader_info, VkShaderModuleCreateInfo, 2, bytes, codeSize, code, pCode);
+LAYOUT(vr_vk_push_range, VkPushConstantRange, 3, stages, stageFlags, offset, offset, bytes, size);
+HEADED(vr_vk_layout_info, VkPipelineLayoutCreateInfo, 3, set_count, setLayoutCount, range_count,
+       pushConstantRangeCount, ranges, pPushConstantRanges);
+LAYOUT(vr_vk_constant, VkSpecializationMapEntry, 3, id, constantID, offset, offset, bytes, size);
+LAYOUT(vr_vk_constants, VkSpecializationInfo, 3, entries, pMapEntries, bytes, dataSize, data,
+       pData);
+HEADED(vr_vk_stage, VkPipelineShaderStageCreateInfo, 4, stage, stage, shader, module, entry, pName,
+       constants, pSpecializationInfo);
+HEADED(vr_vk_compute_info, VkComputePipelineCreateInfo, 4, stage, stage, layout, layout, base,
+       basePipelineHandle, base_index, basePipelineIndex);
 
 /* ------------------------------------------------------ the layer of vram run */
 
@@ -295,13 +252,10 @@ SAME(LAYER_VK_TYPE_IMPORT_HOST, VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INF
 SAME(LAYER_VK_TYPE_IMPORT_METAL, VK_STRUCTURE_TYPE_IMPORT_METAL_BUFFER_INFO_EXT);
 SAME(LAYER_VK_TYPE_IMPORT_ZIRCON, VK_STRUCTURE_TYPE_IMPORT_MEMORY_ZIRCON_HANDLE_INFO_FUCHSIA);
 SAME(LAYER_VK_TYPE_IMPORT_COLLECTION, VK_STRUCTURE_TYPE_IMPORT_MEMORY_BUFFER_COLLECTION_FUCHSIA);
-LAYOUT(layer_vk_negotiate, VkNegotiateLayerInterface);
-FIELDS_3(layer_vk_negotiate, VkNegotiateLayerInterface, version, loaderLayerInterfaceVersion,
-         instance_get, pfnGetInstanceProcAddr, physical_get, pfnGetPhysicalDeviceProcAddr);
-LAYOUT(layer_vk_instance_link, VkLayerInstanceLink);
-FIELDS_1(layer_vk_instance_link, VkLayerInstanceLink, instance_get, pfnNextGetInstanceProcAddr);
-LAYOUT(layer_vk_device_link, VkLayerDeviceLink);
-FIELDS_1(layer_vk_device_link, VkLayerDeviceLink, device_get, pfnNextGetDeviceProcAddr);
+LAYOUT(layer_vk_negotiate, VkNegotiateLayerInterface, 3, version, loaderLayerInterfaceVersion,
+       instance_get, pfnGetInstanceProcAddr, physical_get, pfnGetPhysicalDeviceProcAddr);
+LAYOUT(layer_vk_instance_link, VkLayerInstanceLink, 1, instance_get, pfnNextGetInstanceProcAddr);
+LAYOUT(layer_vk_device_link, VkLayerDeviceLink, 1, device_get, pfnNextGetDeviceProcAddr);
 FIELDS_2(layer_vk_chain, VkLayerInstanceCreateInfo, function, function, link.instance,
          u.pLayerInfo);
 FIELDS_2(layer_vk_chain, VkLayerDeviceCreateInfo, function, function, link.device, u.pLayerInfo);

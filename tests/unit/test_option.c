@@ -160,40 +160,43 @@ TEST(sets_gets_and_restores) {
     assert_int_equal(vr_mem_live_blocks(), 0); /* the table owns no memory */
 }
 
-TEST(unknown_names_get_a_suggestion) {
-    assert_refused(VRAM_ERR_INVALID, NULL, "1", "NULL");
-    assert_refused(VRAM_ERR_INVALID, "wait_timout", "1s", "did you mean wait_timeout?");
-    assert_refused(VRAM_ERR_INVALID, "Log", "warn", "did you mean log?");
-    assert_refused(VRAM_ERR_INVALID, "smi", "", "did you mean sim?");
-    assert_refused(VRAM_ERR_INVALID, "zzzzzzzz", "1", "`vram info --options` lists them");
-    assert_refused(VRAM_ERR_INVALID, "", "1", "vram info --options");
-    assert_refused(VRAM_ERR_INVALID, "x\n\x1b[31m", "1", "\"x??[31m\"");
+TEST(refusals_say_what_is_accepted) {
+    static const char *const rows[][3] = {
+        {NULL, "1", "NULL"},
+        {"wait_timout", "1s", "did you mean wait_timeout?"},
+        {"Log", "warn", "did you mean log?"},
+        {"smi", "", "did you mean sim?"},
+        {"zzzzzzzz", "1", "`vram info --options` lists them"},
+        {"", "1", "vram info --options"},
+        {"x\n\x1b[31m", "1", "\"x??[31m\""},
+        {"wait_timeout", "5", "needs a unit: ns, us, ms, s or min"},
+        {"wait_timeout", "1.5", "needs a unit"},
+        {"wait_timeout", "soon", "is not a duration"},
+        {"wait_timeout", "", "is not a duration"},
+        {"wait_timeout", "-1s", "is not a duration"},
+        {"wait_timeout", "0", "accepted: 1ns to 60min"},
+        {"wait_timeout", "61min", "accepted: 1ns to 60min"},
+        {"wait_timeout", "99999999999999999999s", "out of range"},
+        {"device_limit", "much", "is not a size"},
+        {"device_limit", "17E", "out of range"},
+        {"log", "loud", "none of: off, error, warn, info, debug"},
+        {"log", "warn,info", "none of: off"},
+        {"log", "war", "none of: off"},
+        {"poison", "streams", ", and is none of: stream"},
+        {"cuda_library", "a\nb", "control character at byte 1"},
+        {"cuda_library", "\x7f", "control character at byte 0"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_refused(VRAM_ERR_INVALID, rows[i][0], rows[i][1], rows[i][2]);
+    }
+    assert_value("wait_timeout", "60s", VRAM_OPTION_FROM_DEFAULT);
+    assert_value("log", "", VRAM_OPTION_FROM_DEFAULT);
     char text[8] = "kept";
     vram_option_source source = VRAM_OPTION_FROM_API;
     assert_int_equal(vram_option_get("nothing", text, sizeof text, &source), VRAM_ERR_INVALID);
     assert_int_equal(vram_option_get(NULL, text, sizeof text, &source), VRAM_ERR_INVALID);
     assert_string_equal(text, "kept");
     assert_int_equal(source, VRAM_OPTION_FROM_API);
-}
-
-TEST(bad_values_name_what_is_accepted) {
-    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "5", "needs a unit: ns, us, ms, s or min");
-    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "1.5", "needs a unit");
-    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "soon", "is not a duration");
-    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "", "is not a duration");
-    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "-1s", "is not a duration");
-    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "0", "accepted: 1ns to 60min");
-    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "61min", "accepted: 1ns to 60min");
-    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "99999999999999999999s", "out of range");
-    assert_refused(VRAM_ERR_INVALID, "device_limit", "much", "is not a size");
-    assert_refused(VRAM_ERR_INVALID, "device_limit", "17E", "out of range");
-    assert_refused(VRAM_ERR_INVALID, "log", "loud", "none of: off, error, warn, info, debug");
-    assert_refused(VRAM_ERR_INVALID, "log", "warn,info", "none of: off");
-    assert_refused(VRAM_ERR_INVALID, "log", "war", "none of: off");
-    assert_refused(VRAM_ERR_INVALID, "cuda_library", "a\nb", "control character at byte 1");
-    assert_refused(VRAM_ERR_INVALID, "cuda_library", "\x7f", "control character at byte 0");
-    assert_value("wait_timeout", "60s", VRAM_OPTION_FROM_DEFAULT);
-    assert_value("log", "", VRAM_OPTION_FROM_DEFAULT);
 }
 
 TEST(text_has_255_bytes) {
@@ -217,161 +220,150 @@ TEST(text_has_255_bytes) {
 
 /* --------------------------------------------------------- values of all types */
 
-static void assert_reads(vram_option_type type, const char *text, uint64_t expected) {
-    const vram_option_info row = {"x", type, false, "", 2, 100000, ""};
-    char why[128] = "";
-    uint64_t number = 77;
-    if (!vr_option_value_read(&row, "", text, &number, why, sizeof why) || number != expected) {
-        fail_msg("\"%s\" gave %llu: %s", text, (unsigned long long)number, why);
-    }
-}
-
-static void assert_unread(vram_option_type type, const char *text, const char *told) {
-    const vram_option_info row = {"x", type, false, "", 2, 100000, ""};
-    char why[128] = "";
-    uint64_t number = 77;
-    if (vr_option_value_read(&row, "", text, &number, why, sizeof why) || number != 77 ||
-        !strstr(why, told)) {
-        fail_msg("\"%s\" gave %llu: %s", text, (unsigned long long)number, why);
-    }
-}
-
+/* Read by an option that takes 2 to 100000; without `told` it is `number`. */
 TEST(reads_values_of_every_type) {
-    const char *const on[] = {"on", "ON", "true", "True", "yes", "1"};
-    const char *const off[] = {"off", "Off", "false", "no", "NO", "0"};
-    for (size_t i = 0; i < 6; i++) {
-        assert_reads(VRAM_OPTION_BOOL, on[i], 1);
-        assert_reads(VRAM_OPTION_BOOL, off[i], 0);
-    }
-    const char *const neither[] = {"", "o", "onn", "2", "yes ", "tru", "enable"};
-    for (size_t i = 0; i < 7; i++) {
-        assert_unread(VRAM_OPTION_BOOL, neither[i], "neither on nor off");
+    static const struct {
+        vram_option_type type;
+        const char *text, *told;
+        uint64_t number;
+    } rows[] = {
+        {VRAM_OPTION_BOOL, "on|ON|true|True|yes|1", NULL, 1},
+        {VRAM_OPTION_BOOL, "off|Off|false|no|NO|0", NULL, 0},
+        {VRAM_OPTION_BOOL, "|o|onn|2|yes |tru|enable", "neither on nor off", 0},
+        {VRAM_OPTION_INTEGER, "2", NULL, 2},
+        {VRAM_OPTION_INTEGER, "00100000", NULL, 100000},
+        {VRAM_OPTION_INTEGER,
+         "1|100001|18446744073709551616|18446744073709551618|999999999999999999999999",
+         "accepted: 2 to 100000", 0},
+        {VRAM_OPTION_INTEGER, "|-3|3K|1.5", "not a whole number", 0},
+        {VRAM_OPTION_SIZE, "1.5K", NULL, 1536},
+        {VRAM_OPTION_SIZE, "1", "accepted: 2 to 100000", 0},
+        {VRAM_OPTION_DURATION, "100us", NULL, 100000},
+        {VRAM_OPTION_DURATION, "1ms", "accepted: 2ns to 100us", 0},
+        {VRAM_OPTION_FRACTION, "0.05", NULL, 50000},
+        {VRAM_OPTION_FRACTION, ".1", NULL, 100000},
+        {VRAM_OPTION_FRACTION, "7.5%", NULL, 75000},
+        {VRAM_OPTION_FRACTION, "0.0123456789", NULL, 12345}, /* finer than it counts */
+        {VRAM_OPTION_FRACTION, "3.%", NULL, 30000},
+        {VRAM_OPTION_FRACTION, "0|0.100001|99999999999999999999999", "accepted: 2e-06 to 0.1", 0},
+        {VRAM_OPTION_FRACTION, "|.|%|-0.5|nan|inf|0,5|5 %|1e-2", "not a fraction", 0},
+        {VRAM_OPTION_TEXT, "anything \xFF", NULL, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const vram_option_info row = {"x", rows[i].type, false, "", 2, 100000, ""};
+        for (const char *text = rows[i].text, *bar; text; text = bar ? bar + 1 : NULL) {
+            char one[64], why[128] = "";
+            uint64_t number = 77;
+            bar = strchr(text, '|');
+            snprintf(one, sizeof one, "%.*s", (int)strcspn(text, "|"), text);
+            bool read = vr_option_value_read(&row, "", one, &number, why, sizeof why);
+            bool good = rows[i].told ? number == 77 && strstr(why, rows[i].told) != NULL
+                                     : number == rows[i].number;
+            if (read != (rows[i].told == NULL) || !good) {
+                fail_msg("\"%s\" gave %llu: %s", one, (unsigned long long)number, why);
+            }
+        }
     }
     assert_int_equal(vram_option_set("poison", "on"), VRAM_OK);
     assert_int_equal(vr_option_number(VR_OPTION_POISON), 1);
     assert_int_equal(vram_option_set("poison", "stream"), VRAM_OK);
     assert_int_equal(vr_option_number(VR_OPTION_POISON), VR_OPTION_CHOICE);
-    assert_int_equal(vram_option_set("poison", "streams"), VRAM_ERR_INVALID);
-    assert_non_null(strstr(vram_error_get()->text, ", and is none of: stream"));
-    vr_option_reset();
-    assert_reads(VRAM_OPTION_INTEGER, "2", 2);
-    assert_reads(VRAM_OPTION_INTEGER, "00100000", 100000);
-    assert_unread(VRAM_OPTION_INTEGER, "1", "accepted: 2 to 100000");
-    assert_unread(VRAM_OPTION_INTEGER, "100001", "accepted: 2 to 100000");
-    assert_unread(VRAM_OPTION_INTEGER, "18446744073709551616", "accepted: 2 to 100000");
-    assert_unread(VRAM_OPTION_INTEGER, "18446744073709551618", "accepted: 2 to 100000");
-    assert_unread(VRAM_OPTION_INTEGER, "999999999999999999999999", "accepted: 2 to 100000");
-    assert_unread(VRAM_OPTION_INTEGER, "", "not a whole number");
-    assert_unread(VRAM_OPTION_INTEGER, "-3", "not a whole number");
-    assert_unread(VRAM_OPTION_INTEGER, "3K", "not a whole number");
-    assert_unread(VRAM_OPTION_INTEGER, "1.5", "not a whole number");
-    assert_reads(VRAM_OPTION_SIZE, "1.5K", 1536);
-    assert_unread(VRAM_OPTION_SIZE, "1", "accepted: 2 to 100000");
-    assert_reads(VRAM_OPTION_DURATION, "100us", 100000);
-    assert_unread(VRAM_OPTION_DURATION, "1ms", "accepted: 2ns to 100us");
-    assert_reads(VRAM_OPTION_FRACTION, "0.05", 50000);
-    assert_reads(VRAM_OPTION_FRACTION, ".1", 100000);
-    assert_reads(VRAM_OPTION_FRACTION, "7.5%", 75000);
-    assert_reads(VRAM_OPTION_FRACTION, "0.0123456789", 12345); /* finer than it counts */
-    assert_reads(VRAM_OPTION_FRACTION, "3.%", 30000);
-    assert_unread(VRAM_OPTION_FRACTION, "0", "accepted: 2e-06 to 0.1");
-    assert_unread(VRAM_OPTION_FRACTION, "0.100001", "accepted: 2e-06 to 0.1");
-    assert_unread(VRAM_OPTION_FRACTION, "99999999999999999999999", "accepted: 2e-06 to 0.1");
-    for (size_t i = 0; i < 9; i++) {
-        const char *const none[] = {"", ".", "%", "-0.5", "nan", "inf", "0,5", "5 %", "1e-2"};
-        assert_unread(VRAM_OPTION_FRACTION, none[i], "not a fraction");
-    }
-    assert_reads(VRAM_OPTION_TEXT, "anything \xFF", 0);
 }
 
 /* --------------------------------------------------------------- the environment */
 
-TEST(variables_set_options) {
+/* What variables make of options, and what is told: lines of text, of which a problem's may be a
+   part. A source is one letter: e, environment; d, default. */
+static const struct {
+    const char *variables, *values, *problems;
+} situations[] = {
+    {"VRAM_WAIT_TIMEOUT=2s\nVRAM_SIM=devices=3,memory=1G\nVRAM_LOG=error",
+     "e wait_timeout=2s\ne sim=devices=3,memory=1G\ne log=error", ""},
+    {"VRAM_CONF=wait_timeout=2s, sim=\"devices=2,memory=8G\" ,log=,device_limit=1G",
+     "e wait_timeout=2s\ne sim=devices=2,memory=8G\ne log=\ne device_limit=1G", ""},
+    /* A variable wins over VRAM_CONF; a bad one is as good as absent. */
+    {"VRAM_CONF=wait_timeout=2s,sim=devices=1\nVRAM_WAIT_TIMEOUT=4s\nVRAM_SIM=",
+     "e wait_timeout=4s\ne sim=", ""},
+    {"VRAM_CONF=wait_timeout=2s\nVRAM_WAIT_TIMEOUT=4", "e wait_timeout=2s",
+     "VRAM_WAIT_TIMEOUT: \"4\" needs a unit"},
+    {"VRAM_CONF=wait_timout=1s,wait_timeout=never,device_limit,log=\"warn\"x,log=warn,log=info,"
+     "zzzzzzzz=1,sim=devices=2,memory=8G,backends=cuda,host,cuda_library=\"a",
+     "d wait_timeout=60s\ne log=info\ne sim=devices=2",
+     "VRAM_CONF: unknown option \"wait_timout\"; did you mean wait_timeout?\n"
+     "VRAM_CONF: wait_timeout: \"never\" is not a duration\n"
+     "VRAM_CONF: device_limit has no value; write key=value\n"
+     "VRAM_CONF: log has text after the closing quote\n"
+     "VRAM_CONF: log is set twice; the last one counts\n"
+     "VRAM_CONF: unknown option \"zzzzzzzz\"; `vram info --options` lists them all\n"
+     "\"memory\"; a value with commas needs quotes, as in sim=\"a,b\"\n"
+     "\"host\"; a value with commas needs quotes, as in backends=\"a,b\"\n"
+     "VRAM_CONF: cuda_library has a quote that is never closed"},
+    /* Text that commas have torn is told piece by piece, but for what is nearly a name after all;
+       a level has no commas to quote. */
+    {"VRAM_CONF=sim=devices=2,memory=8G,profile=h200,devicelimit=1G,log=warn,memory=1", "",
+     "\"memory\"; a value with commas needs quotes, as in sim\n"
+     "\"profile\"; a value with commas needs quotes, as in sim\n"
+     "\"devicelimit\"; did you mean device_limit?\n"
+     "\"memory\"; `vram info --options`"},
+    {"VRAM_CONF=sim=devices=2,memory=\"8G\",profile=h200", "",
+     "\"memory\"; a value with commas\n\"profile\"; a value with commas needs quotes, as in sim"},
+    {"VRAM_CONF=sim=\"devices=2\",memory=8G", "", "\"memory\"; `vram info --options`"},
+    {"VRAM_WAIT_TIMOUT=1s\nVRAM_wait_timeout=1s\nVRAM_=1\nVRAMX=not ours\nVRAM_CONF=\nVRAM_CONX=1\n"
+     "VRAM_SOMETHING_ELSE_ENTIRELY_AND_LONGER_THAN_ANY_NAME_WE_HAVE=1",
+     "d wait_timeout=60s",
+     "VRAM_WAIT_TIMOUT: unknown variable; did you mean VRAM_WAIT_TIMEOUT?\n"
+     "VRAM_wait_timeout: unknown variable; did you mean VRAM_WAIT_\n"
+     "VRAM_: unknown variable\nVRAM_CONX: unknown variable\n"
+     "VRAM_SOMETHING_ELSE_ENTIRELY_AND_LONGER_: unknown variable"},
+    {"VRAM_WAIT_TIMEOUT=\x1b[2J\xFF\x35", "", "VRAM_WAIT_TIMEOUT: \"?[2J?5\" is not a duration"},
+};
+
+/* Each line of a text, which is taken apart. */
+static char *line_next(char **rest) {
+    char *line = *rest, *end = line ? strchr(line, '\n') : NULL;
+    *rest = end ? end + 1 : NULL;
+    if (end) {
+        *end = 0;
+    }
+    return line && *line ? line : NULL;
+}
+
+TEST(variables_make_options_and_problems) {
+    for (size_t i = 0; i < sizeof situations / sizeof situations[0]; i++) {
+        char variables[512], values[512], told[1024], *rest = variables, *line;
+        size_t count = 0;
+        clean();
+        snprintf(variables, sizeof variables, "%s", situations[i].variables);
+        snprintf(values, sizeof values, "%s", situations[i].values);
+        snprintf(told, sizeof told, "%s", situations[i].problems);
+        while ((line = line_next(&rest))) {
+            char *text = strchr(line, '=');
+            *text = 0;
+            set_variable(line, text + 1);
+        }
+        for (rest = values; (line = line_next(&rest));) {
+            char *text = strchr(line, '=');
+            *text = 0;
+            assert_value(line + 2, text + 1,
+                         line[0] == 'e' ? VRAM_OPTION_FROM_ENVIRONMENT : VRAM_OPTION_FROM_DEFAULT);
+        }
+        for (rest = told; (line = line_next(&rest)); count++) {
+            assert_problem(line);
+        }
+        assert_int_equal(problems(), count);
+        assert_int_equal(vram_error_get()->status, VRAM_OK); /* told, but no call failed */
+    }
+}
+
+/* The API wins, and gives way again; what changes later does not count. */
+TEST(the_api_wins_over_the_environment) {
     set_variable("VRAM_WAIT_TIMEOUT", "2s");
-    set_variable("VRAM_SIM", "devices=3,memory=1G");
-    set_variable("VRAM_LOG", "error");
-    assert_value("wait_timeout", "2s", VRAM_OPTION_FROM_ENVIRONMENT);
-    assert_value("sim", "devices=3,memory=1G", VRAM_OPTION_FROM_ENVIRONMENT);
-    assert_value("log", "error", VRAM_OPTION_FROM_ENVIRONMENT);
-    assert_int_equal(problems(), 0);
-    /* The API wins, and gives way again. */
     assert_int_equal(vram_option_set("wait_timeout", "9s"), VRAM_OK);
     assert_value("wait_timeout", "9s", VRAM_OPTION_FROM_API);
     assert_int_equal(vram_option_set("wait_timeout", NULL), VRAM_OK);
     assert_value("wait_timeout", "2s", VRAM_OPTION_FROM_ENVIRONMENT);
-    /* What changes later does not count. */
     setenv("VRAM_WAIT_TIMEOUT", "3s", 1);
     assert_value("wait_timeout", "2s", VRAM_OPTION_FROM_ENVIRONMENT);
-}
-
-TEST(conf_sets_options) {
-    set_variable("VRAM_CONF", "wait_timeout=2s, sim=\"devices=2,memory=8G\" ,log=,device_limit=1G");
-    assert_value("wait_timeout", "2s", VRAM_OPTION_FROM_ENVIRONMENT);
-    assert_value("sim", "devices=2,memory=8G", VRAM_OPTION_FROM_ENVIRONMENT);
-    assert_value("log", "", VRAM_OPTION_FROM_ENVIRONMENT);
-    assert_value("device_limit", "1G", VRAM_OPTION_FROM_ENVIRONMENT);
-    assert_int_equal(problems(), 0);
-}
-
-TEST(variable_wins_over_conf) {
-    set_variable("VRAM_CONF", "wait_timeout=2s,sim=devices=1");
-    set_variable("VRAM_WAIT_TIMEOUT", "4s");
-    set_variable("VRAM_SIM", "");
-    assert_value("wait_timeout", "4s", VRAM_OPTION_FROM_ENVIRONMENT);
-    assert_value("sim", "", VRAM_OPTION_FROM_ENVIRONMENT);
-    assert_int_equal(problems(), 0);
-    /* A bad one is as good as absent. */
-    set_variable("VRAM_WAIT_TIMEOUT", "4");
-    assert_value("wait_timeout", "2s", VRAM_OPTION_FROM_ENVIRONMENT);
-    assert_int_equal(problems(), 1);
-    assert_problem("VRAM_WAIT_TIMEOUT: \"4\" needs a unit");
-}
-
-TEST(conf_problems_are_told) {
-    set_variable("VRAM_CONF",
-                 "wait_timout=1s,wait_timeout=never,device_limit,log=\"warn\"x,log=warn,log=info,"
-                 "zzzzzzzz=1,sim=devices=2,memory=8G,backends=cuda,host,cuda_library=\"a");
-    assert_problem("VRAM_CONF: unknown option \"wait_timout\"; did you mean wait_timeout?");
-    assert_problem("VRAM_CONF: wait_timeout: \"never\" is not a duration");
-    assert_problem("VRAM_CONF: device_limit has no value; write key=value");
-    assert_problem("VRAM_CONF: log has text after the closing quote");
-    assert_problem("VRAM_CONF: log is set twice; the last one counts");
-    assert_problem("VRAM_CONF: unknown option \"zzzzzzzz\"; `vram info --options` lists them all");
-    assert_problem("\"memory\"; a value with commas needs quotes, as in sim=\"a,b\"");
-    assert_problem("\"host\"; a value with commas needs quotes, as in backends=\"a,b\"");
-    assert_problem("VRAM_CONF: cuda_library has a quote that is never closed");
-    assert_int_equal(problems(), 9);
-    assert_value("wait_timeout", "60s", VRAM_OPTION_FROM_DEFAULT);
-    assert_value("log", "info", VRAM_OPTION_FROM_ENVIRONMENT);
-    assert_value("sim", "devices=2", VRAM_OPTION_FROM_ENVIRONMENT);
-    assert_int_equal(vram_error_get()->status, VRAM_OK); /* told, but no call failed */
-}
-
-TEST(torn_text_is_told_piece_by_piece) {
-    set_variable("VRAM_CONF",
-                 "sim=devices=2,memory=8G,profile=h200,devicelimit=1G,log=warn,memory=1");
-    assert_problem("\"memory\"; a value with commas needs quotes, as in sim");
-    assert_problem("\"profile\"; a value with commas needs quotes, as in sim");
-    assert_problem("\"devicelimit\"; did you mean device_limit?"); /* nearly a name after all */
-    assert_problem("\"memory\"; `vram info --options`"); /* a level has no commas to quote */
-    set_variable("VRAM_CONF", "sim=devices=2,memory=\"8G\",profile=h200");
-    assert_problem("\"profile\"; a value with commas needs quotes, as in sim");
-    set_variable("VRAM_CONF", "sim=\"devices=2\",memory=8G");
-    assert_problem("\"memory\"; `vram info --options`");
-}
-
-TEST(unknown_variables_are_told) {
-    set_variable("VRAM_WAIT_TIMOUT", "1s");
-    set_variable("VRAM_wait_timeout", "1s");
-    set_variable("VRAM_SOMETHING_ELSE_ENTIRELY_AND_LONGER_THAN_ANY_NAME_WE_HAVE", "1");
-    set_variable("VRAM_", "1");
-    set_variable("VRAMX", "not ours");
-    set_variable("VRAM_CONF", "");
-    assert_problem("VRAM_WAIT_TIMOUT: unknown variable; did you mean VRAM_WAIT_TIMEOUT?");
-    assert_problem("VRAM_wait_timeout: unknown variable; did you mean VRAM_WAIT_");
-    assert_problem("VRAM_SOMETHING_ELSE_ENTIRELY_AND_LONGER_: unknown variable");
-    assert_problem("VRAM_: unknown variable");
-    assert_int_equal(problems(), 4);
 }
 
 TEST(many_problems_are_counted) {
@@ -427,9 +419,6 @@ TEST(a_process_may_have_no_environment) {
     size_t count = problems();
     environ = saved;
     assert_int_equal(count, 0);
-    setenv("VRAM_CONX", "1", 1); /* as long as VRAM_CONF */
-    vr_option_reset();
-    assert_problem("VRAM_CONX: unknown variable");
 }
 
 TEST(quotas_that_are_too_long) {
@@ -438,14 +427,6 @@ TEST(quotas_that_are_too_long) {
     assert_refused(VRAM_ERR_INVALID, "quotas", text, "has an unreadable size");
     memset(text, 't', 100);
     assert_refused(VRAM_ERR_INVALID, "quotas", text, "has no quota");
-}
-
-TEST(problems_are_one_clean_line) {
-    char text[256];
-    set_variable("VRAM_WAIT_TIMEOUT", "\x1b[2J\n\xFF"
-                                      "5");
-    assert_int_equal(vram_option_problem(0, text, sizeof text), 1);
-    assert_non_null(strstr(text, "VRAM_WAIT_TIMEOUT: \"?[2J?\?5\" is not a duration"));
 }
 
 TEST(huge_values_are_told) {
