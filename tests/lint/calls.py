@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """calls.py ROOT | ROOT --update | --self-test: every public call that names an object has a row in tests/calls, every
 call that ends one is among its enders, and the list of structs that begin with their size, which --update makes from
-the headers, is current.
+the headers, is current. The engine misuse tries what a row hands to TRY: NULL, handles that are none, numbers at
+bounds. A call with a pointer that has no row is tried with NULL in a unit test.
 
 A call names an object when one of its parameters is a handle, an address, a point, a span, an async handle, or a struct
 that begins a question about one. A handle that the call only gives out (`vram_queue **queue`) names nothing.
@@ -20,6 +21,8 @@ ENDERS = "tests/calls/call_enders.c"
 STRUCTS = "tests/calls/call_structs.h"
 # The headers of libraries that not every build has, and the tests in which their calls race.
 ELSEWHERE = {"include/vram/remote.h": "tests/unit/test_remote_storm.c"}
+# NULL is one of their good inputs.
+NULL_IS_GOOD = {"vram_host_allocator_set", "vram_option_problem", "vram_log_set"}
 
 PROTOTYPE = re.compile(r"\bVRAM_API\b\s+(?!__)([^;#]*?)\b(vram_\w+)\s*\(([^;]*?)\)\s*;", re.S)
 OPAQUE = re.compile(r"\btypedef\s+struct\s+(vram_\w+)\s+\1\s*;")
@@ -103,7 +106,7 @@ def structs_text(sources):
 
 def check(root):
     calls, opaque = prototypes(root)
-    rows, enders = {}, set()
+    rows, enders, units = {}, set(), ""
     for path in tree.files(root):
         if path.startswith(ROWS) and path.endswith(".c"):
             text = tree.read(root, path)
@@ -111,10 +114,15 @@ def check(root):
                 rows.setdefault(match.group(1), (path, tree.line_of(text, match.start())))
             if path == ENDERS:
                 enders = set(ENDER.findall(text))
+        elif path.startswith("tests/unit/test_"):
+            units += tree.read(root, path)
     found = []
     known = {name for _, _, name, _ in calls}
     for path, line, name, parameters in calls:
         if not names_object(name, parameters, opaque):
+            if "*" in parameters and name not in {*rows, *NULL_IS_GOOD} and \
+                    not re.search(rf"\b{name}\([^;]*\bNULL\b", units):
+                found.append(f"{path}:{line}: {name}() has no row in {ROWS}, and no unit test tries it with NULL")
             continue
         if path in ELSEWHERE:
             if f"{name}(" not in tree.read(root, ELSEWHERE[path]):
@@ -138,7 +146,8 @@ def self_test():
               "VRAM_API int vram_thing_look(const vram_thing *thing);\n"
               "VRAM_API void vram_thing_destroy(vram_thing *thing);\n")
     rows = "CALL(vram_thing_look, THING, 0) {\nCALL(vram_thing_destroy, THING, 0) {\n"
-    clean = {HEADERS + "thing.h": header, ROWS + "rows.c": rows,
+    clean = {HEADERS + "thing.h": header, "tests/unit/test_a.c": "vram_thing_create(1,\n    NULL);\n",
+             ROWS + "rows.c": rows,
              STRUCTS: structs_text([(HEADERS + "thing.h", header)]), ENDERS: '{"vram_thing_destroy", x},\n'}
 
     def more(line):
@@ -149,6 +158,9 @@ def self_test():
         ("vram_more() names an object", more("vram_more(int x,\n    vram_addr addr)")),
         ("vram_more() names an object", more("vram_more(const vram_async *async)")),
         ("vram_more() names an object", more("vram_more(vram_auto_block *block)")),
+        ("no unit test tries it with NULL", more("vram_more(const char *text)")),
+        ("no unit test tries it with NULL", {**more("vram_more(const char *text)"),
+                                                "tests/unit/test_more.c": "vram_more(x);"}),
         ("no public call is named vram_old", {ROWS + "rows_old.c": "CALL_AS(vram_old, x, THING, 0) {\n"}),
         ("is no ender", {ENDERS: ""}),
         ("is not what --update makes", {HEADERS + "s.h": "typedef struct vram_s { size_t size; } vram_s;\n"}),
