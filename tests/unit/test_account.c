@@ -15,13 +15,13 @@
 /* A device of each backend for the first GPU, CUDA's for the second too, and a pool on each. */
 enum { CUDA, HIP, OPENCL, SECOND, COUNT };
 
-struct gpu {
+static struct gpu {
     vram_context *context;
     vram_device *devices[COUNT];
     vram_pool *pools[COUNT];
     vram_queue *queues[COUNT];
     uint32_t index[COUNT];
-};
+} gpu;
 
 static uint32_t index_of(vram_context *context, const char *backend, uint32_t backend_index) {
     for (uint32_t i = 0; i < vram_device_count(context); i++) {
@@ -35,18 +35,20 @@ static uint32_t index_of(vram_context *context, const char *backend, uint32_t ba
     return 0;
 }
 
-static void open_gpu(struct gpu *gpu) {
+/* With a limit of each GPU; NULL: none. */
+static void open_gpu(const char *limit) {
     static const struct {
         const char *backend;
         uint32_t index;
     } rows[COUNT] = {{"cuda", 0}, {"hip", 0}, {"opencl", 0}, {"cuda", 1}};
     const vram_context_options options = {.size = sizeof options, .backends = "cuda,hip,opencl"};
-    assert_ok(vram_context_create(&options, &gpu->context));
+    assert_ok(vram_option_set("device_limit", limit));
+    assert_ok(vram_context_create(&options, &gpu.context));
     for (int i = 0; i < COUNT; i++) {
-        gpu->index[i] = index_of(gpu->context, rows[i].backend, rows[i].index);
-        assert_ok(vram_device_open(gpu->context, gpu->index[i], &gpu->devices[i]));
-        assert_ok(vram_queue_create(gpu->devices[i], NULL, &gpu->queues[i]));
-        assert_ok(vram_pool_create(gpu->devices[i], NULL, &gpu->pools[i]));
+        gpu.index[i] = index_of(gpu.context, rows[i].backend, rows[i].index);
+        assert_ok(vram_device_open(gpu.context, gpu.index[i], &gpu.devices[i]));
+        assert_ok(vram_queue_create(gpu.devices[i], NULL, &gpu.queues[i]));
+        assert_ok(vram_pool_create(gpu.devices[i], NULL, &gpu.pools[i]));
     }
 }
 
@@ -60,17 +62,18 @@ static int set_up(void) {
 }
 
 static int tear_down(void) {
+    assert_ok(vram_context_destroy(gpu.context));
     vr_option_reset();
     assert_int_equal(vram_host_bytes(), 0);
     return 0;
 }
 
 /* Frees a block, and waits until the work that it was freed behind is over. */
-static void free_now(const struct gpu *gpu, int which, vram_addr addr) {
+static void free_now(int which, vram_addr addr) {
     vram_point point;
-    assert_ok(vram_free(addr, gpu->queues[which]));
-    assert_ok(vram_pool_trim(gpu->pools[which], TRIM(.keep_bytes = UINT64_MAX), NULL));
-    assert_ok(vram_queue_mark(gpu->queues[which], &point));
+    assert_ok(vram_free(addr, gpu.queues[which]));
+    assert_ok(vram_pool_trim(gpu.pools[which], TRIM(.keep_bytes = UINT64_MAX), NULL));
+    assert_ok(vram_queue_mark(gpu.queues[which], &point));
     assert_ok(vram_point_wait(point, VRAM_TIMEOUT_DEFAULT));
 }
 
@@ -83,10 +86,8 @@ static uint64_t reserved(vram_device *device) {
 /* -------------------------------------------------------------------- limits */
 
 TEST(one_limit_for_one_gpu) {
-    struct gpu gpu;
     vram_addr first, second, third;
-    assert_ok(vram_option_set("device_limit", "64M"));
-    open_gpu(&gpu);
+    open_gpu("64M");
     assert_ok(vram_device_alloc(gpu.devices[CUDA], 40 * MIB, VRAM_MEMORY_DEVICE, &first));
     assert_int_equal(vram_device_alloc(gpu.devices[HIP], 40 * MIB, VRAM_MEMORY_DEVICE, &second),
                      VRAM_ERR_LIMIT);
@@ -107,15 +108,13 @@ TEST(one_limit_for_one_gpu) {
     /* What one gives back another may have. */
     assert_ok(vram_device_free(gpu.devices[CUDA], first));
     assert_ok(vram_device_alloc(gpu.devices[OPENCL], 40 * MIB, VRAM_MEMORY_DEVICE, &first));
-    vram_context_destroy(gpu.context);
 }
 
 TEST(limits_are_set_through_any_device) {
-    struct gpu gpu;
     vram_limits limits = {.size = sizeof limits, .hard_bytes = 48 * MIB},
                 got = {.size = sizeof got};
     vram_addr addr, more;
-    open_gpu(&gpu);
+    open_gpu(NULL);
     assert_ok(vram_device_limits_set(gpu.devices[OPENCL], &limits));
     assert_ok(vram_device_limits_get(gpu.devices[CUDA], &got));
     assert_int_equal(got.hard_bytes, 48 * MIB);
@@ -127,58 +126,56 @@ TEST(limits_are_set_through_any_device) {
                      VRAM_ERR_LIMIT);
     assert_ok(vram_alloc(gpu.pools[SECOND], 64 * MIB, gpu.queues[SECOND], &more));
     /* A lower limit takes what is free from the pools of every backend. */
-    free_now(&gpu, CUDA, addr);
+    free_now(CUDA, addr);
     assert_true(reserved(gpu.devices[CUDA]) >= 32 * MIB);
     limits.hard_bytes = 16 * MIB;
     assert_ok(vram_device_limits_set(gpu.devices[HIP], &limits));
     assert_true(reserved(gpu.devices[CUDA]) <= 16 * MIB);
-    vram_context_destroy(gpu.context);
 }
 
 /* Memory that a pool of another backend keeps for later is given back before a request is
    refused. */
-TEST(a_pool_yields_to_another_backends) {
-    static const int others[] = {HIP, OPENCL};
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        struct gpu gpu;
-        vram_addr addr;
-        assert_ok(vram_option_set("device_limit", "48M"));
-        open_gpu(&gpu);
-        assert_ok(vram_alloc(gpu.pools[CUDA], 32 * MIB, gpu.queues[CUDA], &addr));
-        free_now(&gpu, CUDA, addr);
-        assert_true(reserved(gpu.devices[CUDA]) >= 32 * MIB);
-        assert_ok(vram_alloc(gpu.pools[others[i]], 40 * MIB, gpu.queues[others[i]], &addr));
-        assert_true(reserved(gpu.devices[CUDA]) <= 8 * MIB);
-        vram_context_destroy(gpu.context);
-    }
+static void pool_yields_to(int other) {
+    vram_addr addr;
+    open_gpu("48M");
+    assert_ok(vram_alloc(gpu.pools[CUDA], 32 * MIB, gpu.queues[CUDA], &addr));
+    free_now(CUDA, addr);
+    assert_true(reserved(gpu.devices[CUDA]) >= 32 * MIB);
+    assert_ok(vram_alloc(gpu.pools[other], 40 * MIB, gpu.queues[other], &addr));
+    assert_true(reserved(gpu.devices[CUDA]) <= 8 * MIB);
+}
+
+TEST(a_pool_yields_to_hip) {
+    pool_yields_to(HIP);
+}
+
+TEST(a_pool_yields_to_opencl) {
+    pool_yields_to(OPENCL);
 }
 
 /* ---------------------------------------------------------------- what is kept */
 
 TEST(a_quota_is_the_gpus) {
-    struct gpu gpu;
     vram_addr addr, more;
     vram_alloc_options options = {.size = sizeof options, .tag = "tenant"};
-    open_gpu(&gpu);
+    open_gpu(NULL);
     assert_ok(vram_tag_quota_set(gpu.devices[CUDA], "tenant", 0, 8 * MIB));
     assert_ok(vram_alloc_with(gpu.pools[CUDA], 6 * MIB, gpu.queues[CUDA], &options, &addr));
     assert_int_equal(vram_alloc_with(gpu.pools[HIP], 6 * MIB, gpu.queues[HIP], &options, &more),
                      VRAM_ERR_LIMIT);
     assert_ok(vram_alloc_with(gpu.pools[SECOND], 6 * MIB, gpu.queues[SECOND], &options, &more));
-    free_now(&gpu, CUDA, addr);
+    free_now(CUDA, addr);
     assert_ok(vram_alloc_with(gpu.pools[HIP], 6 * MIB, gpu.queues[HIP], &options, &addr));
     vram_tag_info info = {.size = sizeof info};
     assert_ok(vram_tag_info_get(gpu.devices[OPENCL], "tenant", &info));
     assert_true(info.used_bytes >= 6 * MIB && info.used_bytes < 8 * MIB);
-    vram_context_destroy(gpu.context);
 }
 
 /* Statistics are the device's own, scopes of peaks too. */
 TEST(peaks_are_each_devices_own) {
-    struct gpu gpu;
     vram_addr addr;
     vram_peaks peaks = {.size = sizeof peaks};
-    open_gpu(&gpu);
+    open_gpu(NULL);
     assert_ok(vram_device_peaks_begin(gpu.devices[CUDA]));
     assert_int_equal(vram_device_peaks_end(gpu.devices[HIP], &peaks), VRAM_ERR_INVALID);
     assert_ok(vram_device_peaks_begin(gpu.devices[HIP]));
@@ -187,30 +184,24 @@ TEST(peaks_are_each_devices_own) {
     assert_int_equal(peaks.reserved_bytes, 16 * MIB);
     assert_ok(vram_device_peaks_end(gpu.devices[CUDA], &peaks));
     assert_int_equal(peaks.reserved_bytes, 0);
-    vram_context_destroy(gpu.context);
 }
 
 /* What the program itself holds through another backend is not said to be other programs'. */
 TEST(a_report_knows_ones_own) {
-    struct gpu gpu;
     vram_addr addr, more;
     vram_oom_report report = {.size = sizeof report};
-    assert_ok(vram_option_set("device_limit", "64M"));
-    open_gpu(&gpu);
+    open_gpu("64M");
     assert_ok(vram_device_alloc(gpu.devices[CUDA], 40 * MIB, VRAM_MEMORY_DEVICE, &addr));
     assert_int_equal(vram_alloc(gpu.pools[HIP], 40 * MIB, gpu.queues[HIP], &more), VRAM_ERR_LIMIT);
     assert_ok(vram_oom_report_get(gpu.pools[HIP], &report));
     assert_int_equal(report.process_bytes, 40 * MIB);
-    vram_context_destroy(gpu.context);
 }
 
 TEST(selection_counts_once) {
-    struct gpu gpu;
     vram_addr addr;
     uint32_t index = 99;
     vram_select_options options = {.size = sizeof options, .bytes = 40 * MIB, .order = "hip"};
-    assert_ok(vram_option_set("device_limit", "64M"));
-    open_gpu(&gpu);
+    open_gpu("64M");
     assert_ok(vram_device_select(gpu.context, &options, &index));
     assert_int_equal(index, gpu.index[HIP]);
     assert_ok(vram_device_alloc(gpu.devices[CUDA], 40 * MIB, VRAM_MEMORY_DEVICE, &addr));
@@ -218,7 +209,6 @@ TEST(selection_counts_once) {
     options.order = "hip,opencl,cuda:1";
     assert_ok(vram_device_select(gpu.context, &options, &index));
     assert_int_equal(index, gpu.index[SECOND]);
-    vram_context_destroy(gpu.context);
 }
 
 EACH_TEST(set_up, tear_down)

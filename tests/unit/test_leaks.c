@@ -4,7 +4,6 @@
  * and nothing at all unless somebody asks.
  */
 #include "core/object/pool_object.h"
-#include "core/tracking/pool_tracking.h"
 #include "track/suppress.h"
 #include "unit/child.h"
 #include "unit/json_check.h"
@@ -189,26 +188,6 @@ TEST(names_are_cleaned_where_they_are_printed, "sim:memory=1G") {
 }
 
 /* --------------------------------------------------------------- suppressions */
-
-TEST(patterns_are_those_of_the_sanitizer) {
-    static const struct {
-        const char *pattern, *text;
-        bool matches;
-    } rows[] = {
-        {"mid", "amidst", true},   {"^mid", "amidst", false}, {"^am", "amidst", true},
-        {"st$", "amidst", true},   {"mi$", "amidst", false},  {"a*st", "amidst", true},
-        {"^a*t$", "amidst", true}, {"a*x", "amidst", false},  {"*", "", true},
-        {"", "any", true},         {"x", "", false},          {"^$", "", true},
-        {"^$", "a", false},        {"d*d", "amidst", false},  {"**m**", "amidst", true},
-        {"^ab*ab$", "abab", true}, {"^ab*ab$", "ab", false},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (vr_suppress_matches(rows[i].pattern, strlen(rows[i].pattern), rows[i].text) !=
-            rows[i].matches) {
-            fail_msg("\"%s\" and \"%s\"", rows[i].pattern, rows[i].text);
-        }
-    }
-}
 
 /* A long name is gone through once for each star, not once from each of its bytes. */
 TEST(long_names_take_no_longer) {

@@ -3,9 +3,7 @@
  * test_release.c: giving back: trim, shrink, clear, emergency cleanup of one device and of all,
  * maintenance, fragmentation, health, and the monitor that does it from time to time.
  */
-#include "core/object/pool_object.h"
 #include "trims.h"
-#include "unit/child.h"
 #include "unit/pressure_world.h"
 #include "vram/foreign.h"
 #include "vram/growth.h"
@@ -186,6 +184,18 @@ TEST(acceptance_26_one_off_sizes_go_and_hot_ones_stay, "sim:memory=1G") {
     assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_MAINTAIN], 2);
     assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE), &released));
     assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_MAINTAIN], 3);
+}
+
+/* Maintenance forgets uses by and by, so that what was hot long ago becomes rare. */
+TEST(what_is_used_no_more_goes, "sim:memory=1G") {
+    vram_pool *pool = pool_of(rig, NULL);
+    cache_blocks(rig, pool, 4 * KIB, 8, 1000);
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE), NULL));
+    assert_true(stats_of(pool).cached_bytes > 0);
+    for (int i = 0; i < 16; i++) {
+        assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE), NULL));
+    }
+    assert_int_equal(stats_of(pool).cached_bytes, 0);
 }
 
 /* Memory that was needed once and never again goes back, not at the first maintenance but at the
