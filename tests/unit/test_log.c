@@ -264,4 +264,42 @@ TEST(registration_races_with_messages) {
     assert_int_equal(vr_load(&receivers[1].wrong, VR_RELAXED), 0);
 }
 
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void *ask(void *argument) {
+    vr_atomic_bool *stop = argument;
+    while (!vr_load(stop, VR_RELAXED)) {
+        vr_log_enabled(VRAM_LOG_ERROR);
+    }
+    return NULL;
+}
+
+/* Other threads find out the level all the time; none of them publishes an answer that was true
+   only before the option was set. */
+TEST(old_answers_are_not_published) {
+    pthread_t threads[2];
+    vr_atomic_bool stop = false;
+    int wrong = 0;
+    double end = seconds() + 1;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, ask, &stop), 0);
+    }
+    for (int i = 0; i < 100 * ROUNDS && seconds() < end; i++) {
+        bool on = i % 2;
+        vram_option_set("log", on ? "error" : "off");
+        for (int look = 0; look < i % 64; look++) { /* a late answer has its chance */
+            wrong += vr_log_enabled(VRAM_LOG_ERROR) != on;
+        }
+    }
+    vr_store(&stop, true, VR_RELAXED);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(wrong, 0);
+}
+
 EACH_TEST(clean, clean)
