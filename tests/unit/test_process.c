@@ -71,8 +71,9 @@ static void play(void (*scene)(const char *), const char *backend) {
 
 /* --------------------------------------------------------------------- fork */
 
-/* Every call is refused in a child of fork: the engine modes of tests/calls. Here: what the parent's
-   thread had at hand is none of the child's, after a bare clone either, and the ends only forget. */
+/* That every call is refused in a child of fork is for the engine modes of tests/calls. Here: what
+   the parent's thread had at hand is none of the child's, after a bare clone either, and the ends
+   only forget. */
 static void refused_in_child(void) {
     vram_addr more = 0;
     EXPECT(vram_alloc(pool, 5000, queue, &more) == VRAM_ERR_FORKED && more == 0);
