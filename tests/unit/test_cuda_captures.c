@@ -1,10 +1,166 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_cuda_captures.c: pools beside captures in every mode, over the fake driver, which ends a
- * capture where NVIDIA's does: streams that the library meets in their capture, and the legacy
- * stream.
+ * capture where NVIDIA's does: what each call answers, streams that the library meets in their
+ * capture, and the legacy stream.
  */
 #include "unit/cuda_stage.h"
+
+/* ------------------------------------------------------------------- single calls */
+
+/* What becomes of a call while a stream is captured: it goes into the graph, it is refused, or it
+   has nothing to do with it. */
+enum call { MARK, AFTER, POLL, FILL, COPY, ROWS, UPLOAD, DOWNLOAD, PREFETCH, ADVISE, PEER, CALLS };
+
+struct calls {
+    struct stage *stage;
+    vram_queue *queue;
+    vram_device *other;
+    vram_addr addr, managed, far;
+    vram_point point; /* of another queue */
+    char host[64];
+};
+
+static vram_status call_one(struct calls *calls, enum call call) {
+    vram_queue *queue = calls->queue;
+    vram_addr addr = calls->addr;
+    const vram_copy_2d rows = {{.to = addr + 64, .from = addr}, 8, 2, 16, 16};
+    vram_point point;
+    switch (call) {
+    case MARK:
+        return vram_queue_mark(queue, &point);
+    case AFTER:
+        return vram_queue_after(queue, calls->point);
+    case POLL:
+        return vram_queue_poll(queue);
+    case FILL:
+        return vram_queue_fill(queue, addr, 1, 4, 8);
+    case COPY:
+        return vram_queue_copy(queue, addr + 8, addr, 8);
+    case ROWS:
+        return vram_transfer_2d(queue, &rows, NULL, NULL);
+    case UPLOAD:
+        return vram_queue_upload(queue, addr, calls->host, 8);
+    case DOWNLOAD:
+        return vram_queue_download(queue, calls->host, addr, 8);
+    case PREFETCH:
+        return vram_queue_prefetch(queue, calls->managed, PAGE, VRAM_TARGET_OWN);
+    case ADVISE:
+        return vram_device_advise(calls->stage->device, calls->managed, PAGE, VRAM_ADVICE_PREFER,
+                                  VRAM_TARGET_OWN);
+    default:
+        return vram_queue_copy(queue, addr, calls->far, 8);
+    }
+}
+
+/* The stream itself, the legacy stream beside a blocking one, which would end its capture, and
+   queues that have nothing to do with it. */
+TEST(each_call_knows_of_captures) {
+    static const struct {
+        const char *what;
+        bool blocking, legacy, own;
+        enum vr_cu_capture_status state;
+        vram_status expected[CALLS];
+    } rows[] = {
+#define GRAPH   VRAM_OK
+#define REFUSED VRAM_ERR_CAPTURE
+        {"the captured stream",
+         true,
+         false,
+         false,
+         VR_CU_CAPTURE_ACTIVE,
+         {REFUSED, REFUSED, VRAM_ERR_NOT_READY, GRAPH, GRAPH, GRAPH, GRAPH, GRAPH, REFUSED, VRAM_OK,
+          REFUSED}},
+        {"a stream whose capture was spoiled",
+         false,
+         false,
+         false,
+         VR_CU_CAPTURE_INVALIDATED,
+         {REFUSED, REFUSED, VRAM_ERR_NOT_READY, REFUSED, REFUSED, REFUSED, REFUSED, REFUSED,
+          REFUSED, VRAM_OK, REFUSED}},
+        {"the legacy stream beside one that waits for it",
+         true,
+         true,
+         false,
+         VR_CU_CAPTURE_ACTIVE,
+         {REFUSED, REFUSED, VRAM_ERR_NOT_READY, REFUSED, REFUSED, REFUSED, REFUSED, REFUSED,
+          REFUSED, VRAM_OK, REFUSED}},
+        {"the legacy stream beside one that does not",
+         false,
+         true,
+         false,
+         VR_CU_CAPTURE_ACTIVE,
+         {VRAM_OK}},
+        {"a queue of the library's", true, false, true, VR_CU_CAPTURE_ACTIVE, {VRAM_OK}},
+    };
+    struct stage *stage = rig_state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct calls calls = {.stage = stage};
+        vram_queue *second;
+        stage_open(stage, 256 * MIB, "5s");
+        struct vr_cu_stream *stream = fake->stream_make(0, rows[i].blocking, false);
+        assert_ok(vram_device_open(stage->context, 1, &calls.other));
+        assert_ok(vram_device_alloc(calls.other, PAGE, VRAM_MEMORY_DEVICE, &calls.far));
+        assert_ok(vram_device_peer_enable(stage->device, calls.other));
+        assert_ok(vram_device_alloc(stage->device, PAGE, VRAM_MEMORY_DEVICE, &calls.addr));
+        assert_ok(vram_device_alloc(stage->device, PAGE, VRAM_MEMORY_MANAGED, &calls.managed));
+        assert_ok(vram_queue_create(stage->device, NULL, &second));
+        calls.queue = stage->queue;
+        if (!rows[i].own) {
+            assert_ok(
+                vram_queue_adopt(stage->device, rows[i].legacy ? NULL : stream, &calls.queue));
+        }
+        assert_ok(vram_queue_wait(calls.queue, FOR_EVER));
+        for (int call = 0; call < CALLS; call++) {
+            fake->capture(stream, VR_CU_CAPTURE_NONE);
+            assert_ok(vram_queue_wait(calls.queue, FOR_EVER));
+            assert_ok(vram_queue_wait(second, FOR_EVER));
+            fake->hold(call == AFTER); /* what has passed is not waited for */
+            assert_ok(vram_queue_mark(second, &calls.point));
+            fake->capture(stream, rows[i].state);
+            vram_status status = call_one(&calls, (enum call)call);
+            if (status != rows[i].expected[call]) {
+                fail_msg("%s: call %d answers %s", rows[i].what, call, vram_status_name(status));
+            }
+            assert_int_equal(fake->capture_status(stream), rows[i].state);
+            fake->hold(false);
+        }
+        fake->capture(stream, VR_CU_CAPTURE_NONE);
+        assert_ok(vram_queue_wait(calls.queue, FOR_EVER));
+        fake->stream_end(stream);
+        stage_close(stage);
+        fake->reset();
+        fake->devices(2);
+    }
+}
+
+/* With events a wait would have to mark the other queue: not while that one is captured. */
+TEST(captured_queues_cannot_be_marked) {
+    struct stage *stage = rig_state;
+    vram_queue *captured;
+    vram_point point;
+    vram_addr addr;
+    fake->attribute(VR_CU_ATTRIBUTE_MEMORY_OPS, 0);
+    fake->attribute(VR_CU_ATTRIBUTE_MEMORY_OPS_V1, 0);
+    stage_open(stage, 256 * MIB, "5s");
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    assert_ok(vram_queue_adopt(stage->device, stream, &captured));
+    assert_ok(vram_alloc(stage->pool, PAGE, captured, &addr));
+    fake->hold(true);
+    assert_ok(vram_queue_fill(captured, addr, 1, 1, PAGE));
+    assert_ok(vram_queue_mark(captured, &point));
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    assert_int_equal(vram_queue_after(stage->queue, point), VRAM_ERR_CAPTURE);
+    assert_cuda_error(VRAM_ERR_CAPTURE, "cuEventRecord", 0);
+    assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    assert_ok(vram_queue_after(stage->queue, point));
+    fake->hold(false);
+    adoption_end(captured, stream);
+    stage_close(stage);
+}
+
+/* --------------------------------------------------------------------- in a pool */
 
 /* Beside the capture of a blocking stream the legacy stream, on which the freed block's work still
    runs, can be neither marked nor asked: nobody gets the block before it can. */

@@ -177,8 +177,6 @@ TEST(hits_ask_nobody) {
 
 /* --------------------------------------------------------------- default streams */
 
-#define PER_THREAD ((void *)(uintptr_t)VR_CU_STREAM_PER_THREAD)
-
 struct other_thread {
     struct stage *stage;
     vram_queue *queue;

@@ -7,19 +7,11 @@
  */
 #include "byte_units.h"
 #include "device/objects.h"
-#include "unit/assert_ok.h"
 #include "unit/cuda_world.h"
 #include "unit/stats_of.h"
 #include "unit/whole_device.h"
 #include "vram/shared.h"
 #include "vram/vram.h"
-
-#include <dlfcn.h>
-#include <pthread.h>
-#include <string.h>
-
-#define PER_THREAD ((void *)(uintptr_t)VR_CU_STREAM_PER_THREAD)
-#define LEGACY     ((void *)(uintptr_t)VR_CU_STREAM_LEGACY)
 
 static vram_device *device;
 static vram_pool *pool;
@@ -53,12 +45,6 @@ static int end(void) {
     assert_ok(vram_option_set("cuda_library", NULL));
     assert_ok(vram_option_set("wait_timeout", NULL));
     return vr_mem_live_blocks() == 0 ? 0 : -1;
-}
-
-static void in_a_thread(void *(*run)(void *), void *argument) {
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, run, argument), 0);
-    pthread_join(thread, NULL);
 }
 
 static vram_queue *own_queue(void) {
@@ -300,7 +286,5 @@ TEST(adopted_queues_stay_the_programs) {
     (void)own_queue();
     assert_int_equal(vr_handle_live(VR_KIND_QUEUE), 26);
 }
-
-#undef HERE
 
 EACH_TEST(begin, end)

@@ -8,6 +8,7 @@
 #include "vram/vram.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MIB = 1 << 20 };
@@ -174,6 +175,30 @@ TEST(handles_given_twice_are_found_out) {
     assert_int_equal(vram_physical_create(rig.device, MIB, &second), VRAM_ERR_CORRUPT);
     assert_int_equal(vram_physical_destroy(first), VRAM_OK);
     rig_end_clean(&rig);
+}
+
+/* One handle many times over: the sum of the sizes is looked at before anything else. */
+TEST(handles_beyond_all_addresses) {
+    enum { COUNT = 16385 };
+    vram_context_options options = {
+        .size = sizeof options, .backends = "sim", .sim = "memory=1024T,granule=2M"};
+    vram_context *context;
+    vram_device *device;
+    vram_physical *physical, **list = calloc(COUNT, sizeof *list);
+    vram_addr base;
+    assert_non_null(list);
+    assert_int_equal(vram_context_create(&options, &context), VRAM_OK);
+    assert_int_equal(vram_device_open(context, 0, &device), VRAM_OK);
+    assert_int_equal(vram_physical_create(device, UINT64_C(1) << 50, &physical), VRAM_OK);
+    assert_int_equal(vram_range_create(device, UINT64_C(1) << 50, &base), VRAM_OK);
+    for (int i = 0; i < COUNT; i++) {
+        list[i] = physical;
+    }
+    assert_int_equal(vram_range_map(device, base, list, COUNT), VRAM_ERR_OVERFLOW);
+    assert_int_equal(vram_range_map(device, base, list, 1), VRAM_OK);
+    assert_int_equal(vram_range_unmap(device, base, UINT64_C(1) << 50), VRAM_OK);
+    vram_context_destroy(context);
+    free(list);
 }
 
 /* --------------------------------------------------------- mapping half-way */

@@ -1,308 +1,332 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_opencl_queue.c: order, points in time, waits, queues of the program's, and lost devices. */
+/*
+ * test_opencl_queue.c: order, points in time and waits on OpenCL's queues, queues of the program's,
+ * ends, and lost devices.
+ */
 #include "unit/opencl_world.h"
 
-#include "base/os/os.h"
+#include <pthread.h>
 
-static vram_status upload(struct vr_queue *queue, vram_addr to, const void *from, uint64_t bytes) {
-    return queue->device->queue_ops->upload(queue, to, from, bytes);
+enum { BYTES = 64 * 1024 };
+
+static vram_status upload(vram_queue *queue, vram_addr to, const char *text) {
+    return vram_queue_upload(queue, to, text, 8);
 }
 
-static vram_status poll(struct vr_queue *queue) {
-    return queue->device->queue_ops->poll(queue);
+static vram_status poll_ready(vram_queue *queue) {
+    uint64_t late = vr_os_now() + FOR_EVER;
+    vram_status status;
+    do {
+        status = vram_queue_poll(queue);
+    } while (status == VRAM_ERR_NOT_READY && vr_os_now() < late);
+    return status;
 }
 
 /* ------------------------------------------------------------------- points */
 
-/* Callbacks that come late, and in the other order, neither hold a wait up nor set the word
-   back. */
+/* Callbacks that come late, and in the other order, neither hold a wait up nor set a point back;
+   also to a queue that is gone. */
 TEST(late_callbacks_do_no_harm) {
-    struct world world;
-    struct vr_queue queue;
-    begin(&world, "svm");
-    make_queue(&world.device, &queue);
-    uint64_t start = vr_load(queue.word, VR_ACQUIRE);
+    struct stage stage;
+    vram_point points[5];
+    stage_open(&stage, "svm");
     fake->settings->late_callbacks = 1;
-    for (uint64_t i = 1; i <= 5; i++) {
-        assert_int_equal(world.device.queue_ops->signal(&queue, start + i), VRAM_OK);
+    for (int i = 0; i < 5; i++) {
+        assert_ok(vram_queue_mark(stage.queue, &points[i]));
     }
-    uint64_t deadline = vr_os_now() + FOR_EVER;
-    while (poll(&queue) == VRAM_ERR_NOT_READY && vr_os_now() < deadline) {
-    }
-    assert_int_equal(vr_load(queue.word, VR_ACQUIRE), start + 5); /* without a callback */
-    end_queue(&queue);
-    fake->call_back(); /* to a queue that is gone: its line is still there */
-    end(&world);
-}
-
-/* A later queue goes on where an earlier one stopped, and a callback of that one is not its own. */
-TEST(a_word_serves_one_queue_at_a_time) {
-    struct world world;
-    struct vr_queue first, second;
-    begin(&world, "svm");
-    make_queue(&world.device, &first);
-    fake->settings->late_callbacks = 1;
-    uint64_t start = vr_load(first.word, VR_ACQUIRE);
-    vr_atomic_u64 *word = first.word;
-    assert_int_equal(world.device.queue_ops->signal(&first, start + 9), VRAM_OK);
-    end_queue(&first);
-    make_queue(&world.device, &second);
-    assert_true(second.word != word); /* one is still owed a callback */
+    assert_ok(vram_point_wait(points[4], FOR_EVER));
     fake->call_back();
-    end_queue(&second);
-    make_queue(&world.device, &second);
-    end_queue(&second);
-    end(&world);
+    for (int i = 0; i < 5; i++) {
+        assert_ok(vram_point_poll(points[i]));
+    }
+    assert_ok(vram_queue_mark(stage.queue, &points[0]));
+    assert_ok(vram_queue_destroy(stage.queue));
+    for (int round = 0; round < 3; round++) { /* nor are they taken for another queue's */
+        vram_queue *later;
+        assert_ok(vram_queue_create(stage.device, NULL, &later));
+        fake->hold(true);
+        assert_ok(vram_queue_mark(later, &points[0]));
+        fake->call_back();
+        assert_int_equal(vram_point_poll(points[0]), VRAM_ERR_NOT_READY);
+        fake->hold(false);
+        assert_ok(vram_point_wait(points[0], FOR_EVER));
+        assert_ok(vram_queue_destroy(later));
+    }
+    fake->settle();
+    fake->call_back();
+    stage_close(&stage);
+    fake->call_back(); /* to a queue that is gone: its line is still there */
 }
 
 TEST(an_idle_queue_says_so) {
-    struct world world;
-    struct vr_queue queue;
-    begin(&world, "buffer");
-    make_queue(&world.device, &queue);
-    vram_addr addr = take_memory(&world.device, GRANULE);
-    vram_status status;
-    while ((status = poll(&queue)) == VRAM_ERR_NOT_READY) { /* the driver's thread may be late */
-        vr_os_yield();
-    }
-    assert_int_equal(status, VRAM_OK);
+    struct stage stage;
+    stage_open(&stage, "buffer");
+    vram_addr addr = take(&stage, BYTES);
+    assert_ok(poll_ready(stage.queue));
     fake->hold(true);
-    assert_int_equal(upload(&queue, addr, "libvram", 8), VRAM_OK);
-    assert_int_equal(poll(&queue), VRAM_ERR_NOT_READY);
+    assert_ok(upload(stage.queue, addr, "libvram"));
+    assert_int_equal(vram_queue_poll(stage.queue), VRAM_ERR_NOT_READY);
     uint64_t markers = plan->calls("clEnqueueMarkerWithWaitList");
     for (int i = 0; i < 10; i++) { /* one question is open: no more are asked */
-        assert_int_equal(poll(&queue), VRAM_ERR_NOT_READY);
+        assert_int_equal(vram_queue_poll(stage.queue), VRAM_ERR_NOT_READY);
     }
     assert_int_equal(plan->calls("clEnqueueMarkerWithWaitList"), markers);
     fake->hold(false);
-    settle(&queue);
-    assert_int_equal(poll(&queue), VRAM_OK);
-    give_memory(&world.device, addr, GRANULE);
-    end_queue(&queue);
-    end(&world);
+    assert_ok(poll_ready(stage.queue));
+    stage_close(&stage);
 }
 
-/* -------------------------------------------------------------------- waits */
-
-/* Two queues of one context, and of two, where events are no good. */
+/* Queues of one context of the driver's, and of two, where events are no good. */
 TEST(a_queue_waits_for_another) {
     for (int apart = 0; apart < 2; apart++) {
-        struct world world;
-        struct vr_device other;
-        struct vr_queue first, second;
+        struct stage stage;
+        vram_device *other;
+        vram_queue *second;
+        vram_point point;
         char text[8] = "";
-        begin(&world, "svm");
-        open_device(&world.backend, 0, &other);
-        make_queue(&world.device, &first);
-        make_queue(apart ? &other : &world.device, &second);
-        vram_addr addr = take_memory(&world.device, GRANULE);
-        uint64_t point = vr_load(first.word, VR_ACQUIRE) + 1;
+        stage_open(&stage, "svm");
+        assert_ok(vram_device_open(stage.context, 0, &other));
+        assert_ok(vram_queue_create(apart ? other : stage.device, NULL, &second));
+        vram_addr addr = take(&stage, BYTES);
         fake->hold(true);
-        assert_int_equal(upload(&first, addr, "libvram", 8), VRAM_OK);
-        assert_int_equal(world.device.queue_ops->signal(&first, point), VRAM_OK);
-        assert_int_equal(world.device.queue_ops->after(&second, &first, point), VRAM_OK);
-        assert_int_equal(world.device.queue_ops->download(&second, text, addr, 8), VRAM_OK);
+        assert_ok(upload(stage.queue, addr, "libvram"));
+        assert_ok(vram_queue_mark(stage.queue, &point));
+        assert_ok(vram_queue_after(second, point));
+        if (!apart) {
+            assert_ok(vram_queue_download(second, text, addr, 8));
+        }
+        assert_int_equal(vram_queue_poll(second), VRAM_ERR_NOT_READY);
         fake->hold(false);
-        settle(&second);
-        assert_string_equal(text, "libvram");
-        assert_true(passes(&first, point));
-        assert_int_equal(world.device.queue_ops->after(&second, &first, point), VRAM_OK);
-        end_queue(&second);
-        end_queue(&first);
-        give_memory(&world.device, addr, GRANULE);
-        other.ops->close(&other);
-        end(&world);
+        assert_ok(vram_queue_wait(second, FOR_EVER));
+        assert_ok(vram_point_poll(point));
+        assert_string_equal(text, apart ? "" : "libvram");
+        assert_ok(vram_queue_after(second, point)); /* which has passed */
+        stage_close(&stage);
+    }
+}
+
+/* Priorities are asked for where there are any; names of extensions are whole words. */
+TEST(priorities_are_asked_for_where_there_are_any) {
+    static const struct {
+        const char *extensions;
+        bool known;
+    } rows[] = {{"cl_khr_priority_hints2 xcl_khr_priority_hints", false},
+                {"cl_khr_icd", false},
+                {"cl_khr_priority_hints", true},
+                {"cl_khr_icd cl_khr_priority_hints", true},
+                {"cl_khr_priority_hints2 cl_khr_priority_hints cl_khr_icd", true}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const vram_queue_options options = {.size = sizeof options, .priority = 3};
+        struct stage stage;
+        vram_queue *queue;
+        fake->settings->extensions = rows[i].extensions;
+        stage_open(&stage, "svm");
+        plan->refuse(NULL, 0, 0, false);
+        assert_ok(vram_queue_create(stage.device, &options, &queue));
+        assert_int_equal(plan->calls("clCreateCommandQueueWithProperties"), rows[i].known);
+        stage_close(&stage);
     }
 }
 
 /* ---------------------------------------------------------- the program's own */
 
+/* A queue like the stage's, as the program makes it. */
+static struct vr_cl_queue *program_queue(struct stage *stage, bool unordered, bool elsewhere) {
+    void *own;
+    assert_ok(vram_queue_native(stage->queue, &own));
+    return fake->queue_new(own, unordered, elsewhere);
+}
+
 static void release(struct vr_cl_queue *queue) {
     vr_cl_int (*give)(struct vr_cl_queue *) = NULL;
-    void *found =
-        symbol_of(dlopen(FAKE_OPENCL_PATH, RTLD_NOW | RTLD_LOCAL), "clReleaseCommandQueue");
-    memcpy(&give, &found, sizeof give);
+    void *library = dlopen(FAKE_OPENCL_PATH, RTLD_NOW | RTLD_LOCAL);
+    *(void **)&give = dlsym(library, "clReleaseCommandQueue");
     assert_int_equal(give(queue), VR_CL_SUCCESS);
 }
 
-/* The fake runs such a queue last come first served: only barriers keep the order. */
+/* The fake runs such a queue last come first served: only barriers keep the order, and without its
+   barrier nothing is submitted. */
 TEST(adopted_queues_are_in_order) {
     for (int unordered = 0; unordered < 2; unordered++) {
-        struct world world;
-        struct vr_queue own, queue;
+        struct stage stage;
+        vram_queue *queue;
+        vram_addr managed;
         char text[8] = "";
-        begin(&world, "buffer");
-        make_queue(&world.device, &own);
-        struct vr_cl_queue *native = fake->queue_new(own.native, unordered, false);
-        assert_int_equal(adopt(&world.device, native, &queue), VRAM_OK);
-        assert_ptr_equal(queue.native, native);
-        vram_addr addr = take_memory(&world.device, GRANULE);
+        stage_open(&stage, "svm");
+        struct vr_cl_queue *native = program_queue(&stage, unordered, false);
+        assert_ok(vram_queue_adopt(stage.device, native, &queue));
+        vram_addr addr = take(&stage, BYTES);
+        assert_ok(vram_device_alloc(stage.device, 4096, VRAM_MEMORY_MANAGED, &managed));
         fake->hold(true);
-        assert_int_equal(upload(&queue, addr, "before", 7), VRAM_OK);
-        assert_int_equal(world.device.queue_ops->copy(&queue, addr + 64, addr, 7), VRAM_OK);
-        assert_int_equal(upload(&queue, addr, "behind", 7), VRAM_OK);
-        assert_int_equal(world.device.queue_ops->download(&queue, text, addr + 64, 7), VRAM_OK);
+        assert_ok(upload(queue, addr, "before "));
+        assert_ok(vram_queue_copy(queue, addr + 64, addr, 8));
+        assert_ok(upload(queue, addr, "behind "));
+        assert_ok(vram_queue_download(queue, text, addr + 64, 8));
         fake->hold(false);
-        settle(&queue);
-        assert_string_equal(text, "before");
-        if (unordered) { /* without its barrier nothing is submitted */
-            const struct vr_queue_ops *ops = world.device.queue_ops;
-            plan->refuse("clEnqueueBarrierWithWaitList", 1, VR_CL_OUT_OF_RESOURCES, true);
-            assert_int_not_equal(upload(&queue, addr, "nobody", 7), VRAM_OK);
-            assert_int_not_equal(ops->download(&queue, text, addr, 7), VRAM_OK);
-            assert_int_not_equal(ops->copy(&queue, addr + 64, addr, 7), VRAM_OK);
-            assert_int_not_equal(ops->fill(&queue, addr, 0, 4, 8), VRAM_OK);
-            plan->refuse(NULL, 0, 0, false);
-            assert_string_equal(text, "before");
-        }
-        uint64_t releases = plan->calls("clReleaseCommandQueue");
-        end_queue(&queue);
-        assert_int_equal(plan->calls("clReleaseCommandQueue"), releases + 1);
-        release(native); /* it is still the program's */
-        end_queue(&own);
-        give_memory(&world.device, addr, GRANULE);
-        end(&world);
-    }
-}
-
-TEST(queues_of_other_contexts_are_refused) {
-    struct world world;
-    struct vr_queue own, queue;
-    begin(&world, "svm");
-    make_queue(&world.device, &own);
-    struct vr_cl_queue *native = fake->queue_new(own.native, false, true);
-    assert_int_equal(adopt(&world.device, native, &queue), VRAM_ERR_INVALID);
-    assert_opencl_error(VRAM_ERR_INVALID, "clGetCommandQueueInfo", 0);
-    assert_int_equal(adopt(&world.device, NULL, &queue), VRAM_ERR_INVALID);
-    release(native);
-    end_queue(&own);
-    end(&world);
-}
-
-TEST(priorities_are_asked_for_where_there_are_any) {
-    for (int known = 0; known < 2; known++) {
-        struct world world;
-        struct vr_queue queue = {.device = &world.device};
-        struct vram_queue_options options = {.size = sizeof options, .priority = 3};
-        fake->settings->priorities = known;
-        begin(&world, "svm");
+        assert_ok(vram_queue_wait(queue, FOR_EVER));
+        assert_string_equal(text, "before ");
+        plan->refuse("clEnqueueBarrierWithWaitList", 1, VR_CL_OUT_OF_RESOURCES, true);
+        vram_status expected = unordered ? VRAM_ERR_DEVICE_MEMORY : VRAM_OK;
+        assert_int_equal(upload(queue, addr, "nobody "), expected);
+        assert_int_equal(vram_queue_copy(queue, addr + 64, addr, 8), expected);
+        assert_int_equal(vram_queue_fill(queue, addr, 0, 4, 8), expected);
+        assert_int_equal(vram_queue_prefetch(queue, managed, 64, VRAM_TARGET_HOST), expected);
+        assert_int_equal(vram_queue_download(queue, text, addr, 8), expected);
         plan->refuse(NULL, 0, 0, false);
-        assert_int_equal(world.device.queue_ops->create(&queue, &options), VRAM_OK);
-        assert_int_equal(plan->calls("clCreateCommandQueueWithProperties"), known);
-        end_queue(&queue);
-        end(&world);
+        assert_ok(vram_queue_wait(queue, FOR_EVER));
+        assert_true(!unordered || strcmp(text, "before ") == 0);
+        assert_ok(vram_queue_end(queue));
+        release(native); /* it is still the program's */
+        stage_close(&stage);
     }
 }
 
-/* --------------------------------------------------------------- lost devices */
-
-TEST(an_invalid_queue_of_our_own_is_a_lost_device) {
-    struct world world;
-    struct vr_queue queue;
-    begin(&world, "svm");
-    make_queue(&world.device, &queue);
-    vram_addr addr = take_memory(&world.device, GRANULE);
-    plan->refuse("clEnqueueSVMMemcpy", 1, VR_CL_INVALID_COMMAND_QUEUE, false);
-    assert_int_equal(upload(&queue, addr, "libvram", 8), VRAM_ERR_DEVICE_LOST);
-    assert_opencl_error(VRAM_ERR_DEVICE_LOST, "clEnqueueSVMMemcpy", VR_CL_INVALID_COMMAND_QUEUE);
-    give_memory(&world.device, addr, GRANULE);
-    end_queue(&queue);
-    end(&world);
-}
-
-static void let_go_soon(void *unused) {
-    (void)unused;
-    vr_os_sleep(20000000);
+/* The program's own command comes behind the library's. */
+TEST(the_programs_commands_are_in_order) {
+    vr_cl_int (*copy)(struct vr_cl_queue *, vr_cl_uint, void *, const void *, size_t, vr_cl_uint,
+                      struct vr_cl_event *const *, struct vr_cl_event **) = NULL;
+    struct stage stage;
+    vram_queue *queue;
+    char text[8] = "";
+    stage_open(&stage, "svm");
+    *(void **)&copy = dlsym(dlopen(FAKE_OPENCL_PATH, RTLD_NOW | RTLD_LOCAL), "clEnqueueSVMMemcpy");
+    struct vr_cl_queue *native = program_queue(&stage, true, false);
+    assert_ok(vram_queue_adopt(stage.device, native, &queue));
+    vram_addr addr = take(&stage, BYTES);
+    assert_ok(vram_queue_fill(queue, addr, 0, 4, 8));
+    assert_ok(vram_queue_wait(queue, FOR_EVER));
+    fake->hold(true);
+    assert_ok(upload(queue, addr, "libvram"));
+    assert_int_equal(copy(native, 0, text, (const void *)(uintptr_t)addr, 8, 0, NULL, NULL), 0);
     fake->hold(false);
+    assert_ok(vram_queue_wait(queue, FOR_EVER));
+    assert_string_equal(text, "libvram");
+    assert_ok(vram_queue_end(queue));
+    release(native);
+    stage_close(&stage);
 }
 
-/* What comes behind a queue's end gives memory back that its work writes to. */
+/* Of another context, of no device, or none at all. */
+TEST(queues_that_will_not_do) {
+    struct stage stage;
+    vram_queue *queue = NULL;
+    stage_open(&stage, "svm");
+    struct vr_cl_queue *foreign = program_queue(&stage, false, true);
+    struct vr_cl_queue *native = program_queue(&stage, false, false);
+    assert_int_equal(vram_queue_adopt(stage.device, foreign, &queue), VRAM_ERR_INVALID);
+    assert_opencl_error(VRAM_ERR_INVALID, "clGetCommandQueueInfo", 0);
+    assert_int_equal(vram_queue_adopt(stage.device, NULL, &queue), VRAM_ERR_INVALID);
+    plan->refuse("clGetCommandQueueInfo", 2, VR_CL_SUCCESS, false);
+    assert_int_equal(vram_queue_adopt(stage.device, native, &queue), VRAM_ERR_INVALID);
+    plan->refuse(NULL, 0, 0, false);
+    assert_null(queue);
+    release(foreign);
+    release(native);
+    stage_close(&stage);
+}
+
+/* ------------------------------------------------------------------------- ends */
+
+static void *let_go(void *unused) {
+    (void)unused;
+    while (!plan->calls("clFinish") && !plan->calls("clEnqueueMarkerWithWaitList")) {
+        vr_os_yield();
+    }
+    fake->hold(false);
+    return NULL;
+}
+
+/* What comes behind a queue's end gives memory back that its work writes to; a driver that never
+   waits is asked four times, and the queue ends all the same. */
 TEST(a_queue_ends_behind_its_work) {
-    struct world world;
-    struct vr_queue queue;
-    struct vr_thread thread;
-    begin(&world, "svm");
-    make_queue(&world.device, &queue);
-    vram_addr addr = take_memory(&world.device, GRANULE);
-    fake->hold(true);
-    assert_int_equal(upload(&queue, addr, "libvram", 8), VRAM_OK);
-    plan->refuse("clFinish", 1, VR_CL_OUT_OF_RESOURCES, false);
-    assert_int_equal(vr_os_thread_start(&thread, "let_go", let_go_soon, NULL), VRAM_OK);
-    end_queue(&queue);
-    assert_memory_equal((const void *)(uintptr_t)addr, "libvram", 8);
-    vr_os_thread_join(&thread);
-    give_memory(&world.device, addr, GRANULE);
-    end(&world);
+    for (int refused = 0; refused < 3; refused++) {
+        struct stage stage;
+        pthread_t thread;
+        stage_open(&stage, "svm");
+        vram_addr addr = take(&stage, BYTES);
+        fake->hold(true);
+        assert_ok(upload(stage.queue, addr, "libvram"));
+        plan->refuse(refused ? "clFinish" : NULL, 1, VR_CL_OUT_OF_RESOURCES, refused > 1);
+        assert_int_equal(pthread_create(&thread, NULL, let_go, NULL), 0);
+        assert_ok(vram_queue_destroy(stage.queue));
+        assert_memory_equal((const void *)(uintptr_t)addr, "libvram", 8);
+        pthread_join(thread, NULL);
+        assert_int_equal(plan->struck(), refused > 1 ? 4 : refused);
+        plan->refuse(NULL, 0, 0, false);
+        stage_close(&stage);
+    }
 }
 
-/* What a lost device held stays with the driver: the next test begins with a clean count. */
-static int teardown_lost(void) {
-    (void)teardown();
-    return 0;
+/* -------------------------------------------------------------------------- loss */
+
+EACH_TEST(begin, end)
+
+/* An invalid queue of our own is a lost device; one of the program's is its mistake. */
+TEST_IN(begin, end_lost, invalid_queues_are_somebodys) {
+    struct stage stage;
+    vram_queue *queue;
+    stage_open(&stage, "svm");
+    struct vr_cl_queue *native = program_queue(&stage, false, false);
+    assert_ok(vram_queue_adopt(stage.device, native, &queue));
+    vram_addr addr = take(&stage, BYTES);
+    plan->refuse("clEnqueueSVMMemcpy", 1, VR_CL_INVALID_COMMAND_QUEUE, true);
+    assert_int_equal(upload(queue, addr, "libvram"), VRAM_ERR_INVALID);
+    assert_int_equal(upload(stage.queue, addr, "libvram"), VRAM_ERR_DEVICE_LOST);
+    assert_opencl_error(VRAM_ERR_DEVICE_LOST, "clEnqueueSVMMemcpy", VR_CL_INVALID_COMMAND_QUEUE);
+    plan->refuse(NULL, 0, 0, false);
+    release(native);
+    stage_close(&stage);
 }
 
-EACH_TEST(setup, teardown)
-
-/* Work that ends abnormally leaves the word alone; the device is lost, and who waits elsewhere goes
-   on. */
-TEST_IN(setup, teardown_lost, failed_work_loses_the_device) {
-    struct world world;
-    struct vr_device other;
-    struct vr_queue queue, waiter;
-    begin(&world, "buffer");
-    open_device(&world.backend, 0, &other);
-    make_queue(&world.device, &queue);
-    make_queue(&other, &waiter);
-    uint64_t start = vr_load(queue.word, VR_ACQUIRE);
-    vram_addr addr = take_memory(&world.device, GRANULE);
+/* Work that ends abnormally loses the device and passes no point; who waits elsewhere goes on. Then
+   no driver is called any more. */
+TEST_IN(begin, end_lost, failed_work_loses_the_device) {
+    struct stage stage;
+    vram_device *other;
+    vram_queue *waiter;
+    vram_point point, more;
+    stage_open(&stage, "buffer");
+    assert_ok(vram_device_open(stage.context, 0, &other));
+    assert_ok(vram_queue_create(other, NULL, &waiter));
+    vram_addr addr = take(&stage, BYTES);
     fake->hold(true);
-    assert_int_equal(upload(&queue, addr, "libvram", 8), VRAM_OK);
-    assert_int_equal(world.device.queue_ops->signal(&queue, start + 1), VRAM_OK);
-    assert_int_equal(world.device.queue_ops->after(&waiter, &queue, start + 1), VRAM_OK);
+    assert_ok(upload(stage.queue, addr, "libvram"));
+    assert_ok(vram_queue_mark(stage.queue, &point));
+    assert_ok(vram_queue_after(waiter, point));
     fake->crash(VR_CL_OUT_OF_RESOURCES);
     fake->hold(false);
-    vram_status status;
-    while ((status = poll(&queue)) == VRAM_ERR_NOT_READY) {
-    }
-    assert_int_equal(status, VRAM_ERR_DEVICE_LOST);
-    assert_int_equal(vr_load(queue.word, VR_ACQUIRE), start);
-    assert_int_equal(world.device.queue_ops->signal(&queue, start + 2), VRAM_ERR_DEVICE_LOST);
-    assert_int_equal(world.device.queue_ops->after(&waiter, &queue, start + 1),
-                     VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(poll_ready(stage.queue), VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(vram_point_poll(point), VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(vram_queue_mark(stage.queue, &more), VRAM_ERR_DEVICE_LOST);
     fake->crash(0);
-    settle(&waiter); /* was let go */
-    fake->settle();  /* callbacks call the driver */
-    vr_store(&world.device.lost, true, VR_RELEASE);
+    fake->settle(); /* callbacks call the driver */
     uint64_t calls = plan->calls("any");
-    give_memory(&world.device, addr, GRANULE);
-    end_queue(&queue);
-    assert_int_equal(plan->calls("any"), calls); /* no driver call on a lost device */
-    end_queue(&waiter);
-    other.ops->close(&other);
-    end(&world);
+    assert_ok(vram_device_free(stage.device, addr));
+    (void)vram_queue_destroy(stage.queue);
+    vram_device_close(stage.device);
+    assert_int_equal(plan->calls("any"), calls);
+    assert_ok(vram_queue_wait(waiter, FOR_EVER)); /* was let go */
+    stage_close(&stage);
 }
 
-/* A device that is given up before its work came to an end lets go of those who wait for it too. */
-TEST_IN(setup, teardown_lost, a_lost_queue_lets_go) {
-    struct world world;
-    struct vr_device other;
-    struct vr_queue queue, waiter;
-    begin(&world, "svm");
-    open_device(&world.backend, 0, &other);
-    make_queue(&world.device, &queue);
-    make_queue(&other, &waiter);
-    uint64_t point = vr_load(queue.word, VR_ACQUIRE) + 1;
-    fake->settings->late_callbacks = 1; /* it never comes, as far as anyone can tell */
-    assert_int_equal(world.device.queue_ops->signal(&queue, point), VRAM_OK);
-    assert_int_equal(world.device.queue_ops->after(&waiter, &queue, point), VRAM_OK);
-    while (poll(&queue) == VRAM_ERR_NOT_READY) { /* all that is done later calls back again */
-    }
+/* A device that is given up before its work came to an end lets go of those who wait for it. */
+TEST_IN(begin, end_lost, a_lost_queue_lets_go) {
+    struct stage stage;
+    vram_device *other;
+    vram_queue *waiter;
+    vram_point point;
+    stage_open(&stage, "svm");
+    assert_ok(vram_device_open(stage.context, 0, &other));
+    assert_ok(vram_queue_create(other, NULL, &waiter));
+    vram_addr addr = take(&stage, BYTES);
+    fake->settings->late_callbacks = 1; /* they never come, as far as anyone can tell */
+    assert_ok(vram_queue_mark(stage.queue, &point));
+    assert_ok(vram_queue_after(waiter, point));
     fake->settings->late_callbacks = 0;
-    vr_store(&world.device.lost, true, VR_RELEASE);
-    end_queue(&queue);
-    settle(&waiter);
-    end_queue(&waiter);
-    other.ops->close(&other);
-    end(&world);
+    plan->refuse("clEnqueueSVMMemFill", 1, VR_CL_CONTEXT_TERMINATED_KHR, false);
+    assert_int_equal(vram_queue_fill(stage.queue, addr, 0, 4, 8), VRAM_ERR_DEVICE_LOST);
+    (void)vram_queue_destroy(stage.queue);
+    assert_ok(vram_queue_wait(waiter, FOR_EVER));
+    stage_close(&stage);
     fake->call_back();
 }

@@ -1,320 +1,260 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sim.c: the simulated machine as a backend: devices, memory, journal, and its protocol. */
-#include "base/log.h"
-#include "sim_world.h"
+/*
+ * test_sim.c: what a simulation is made out to be, by its text, and what its calls cost. Its rules
+ * are in test_sim_rules.c.
+ */
+#include "byte_units.h"
+#include "unit/assert_ok.h"
+#include "vram/vram.h"
 
-/* ---------------------------------------------------------------------- backend */
+#include <string.h>
+
+static vram_context *context;
+static vram_device *device;
+
+static vram_status sim_create(const char *text) {
+    const vram_context_options options = {.size = sizeof options, .backends = "sim", .sim = text};
+    return vram_context_create(&options, &context);
+}
+
+static vram_device_info sim_open(const char *text) {
+    vram_device_info info = {.size = sizeof info};
+    assert_ok(sim_create(text));
+    assert_ok(vram_device_open(context, 0, &device));
+    assert_ok(vram_device_describe(device, &info));
+    return info;
+}
+
+static int sim_end(void) {
+    assert_ok(vram_context_destroy(context));
+    context = NULL;
+    return vram_option_set("sim", NULL);
+}
+
+static vram_sim_state state_now(void) {
+    vram_sim_state state = {.size = sizeof state};
+    assert_ok(vram_sim_state_get(context, &state));
+    return state;
+}
+
+static vram_memory_info memory_now(void) {
+    vram_memory_info info = {.size = sizeof info};
+    assert_ok(vram_memory_info_get(device, &info));
+    return info;
+}
+
+static vram_status take(uint64_t bytes) {
+    vram_addr addr;
+    return vram_device_alloc(device, bytes, VRAM_MEMORY_DEVICE, &addr);
+}
+
+/* ---------------------------------------------------------------------- its text */
 
 /* A simulated H200 has the memory of an H200; a device of another size is not called one. */
-TEST(products_have_one_size) {
+TEST(texts_make_devices) {
     static const struct {
         const char *text, *name;
-        uint64_t bytes;
+        uint64_t bytes, granule; /* the latter of mapping; 0: it does not map */
+        uint32_t devices;
+        bool info, real;
     } rows[] = {
-        {"profile=h200", "Simulated H200", UINT64_C(150109880320)},
-        {"memory=150109880320,profile=h200", "Simulated H200", UINT64_C(150109880320)},
-        {"profile=h200,memory=8G", "Simulated GPU", 8 * VR_GIB},
-        {"profile=none", "Simulated GPU", 8 * VR_GIB},
-        {"", "Simulated GPU", 8 * VR_GIB},
+        {"", "Simulated GPU", 8 * GIB, 2 * MIB, 1, true, false},
+        {" , ,", "Simulated GPU", 8 * GIB, 2 * MIB, 1, true, false},
+        {"profile=none", "Simulated GPU", 8 * GIB, 2 * MIB, 1, true, false},
+        {"profile=h200", "Simulated H200", UINT64_C(150109880320), 2 * MIB, 1, true, false},
+        {"memory=150109880320,profile=h200", "Simulated H200", UINT64_C(150109880320), 2 * MIB, 1,
+         true, false},
+        {"profile=h200,memory=8G", "Simulated GPU", 8 * GIB, 2 * MIB, 1, true, false},
+        {"devices=64, memory=80G,granule=64K", "Simulated GPU", 80 * GIB, 64 * KIB, 64, true,
+         false},
+        {"vmm=off,real=yes,info=0,memory=64M", "Simulated GPU", 64 * MIB, 0, 1, false, true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct world world;
-        open_world(&world, rows[i].text);
-        assert_string_equal(world.device.info.name, rows[i].name);
-        assert_int_equal(world.device.info.memory_bytes.value, rows[i].bytes);
-        close_world(&world, 0);
+        vram_device_info info = sim_open(rows[i].text);
+        assert_string_equal(info.name, rows[i].name);
+        assert_int_equal(info.memory_bytes.value, rows[i].bytes);
+        assert_int_equal(info.vmm_granule.value, rows[i].granule);
+        assert_int_equal(vram_device_count(context), rows[i].devices);
+        assert_int_equal(!!(info.caps & VRAM_CAP_MEMORY_INFO), rows[i].info);
+        assert_int_equal(!!(info.caps & VRAM_CAP_HOST_ACCESS), rows[i].real);
+        assert_ok(sim_end());
     }
 }
 
-TEST(starts_by_text_or_option) {
-    struct world world;
-    assert_int_equal(start_world(&world, "devices=0"), VRAM_ERR_NO_DEVICE);
-    assert_true(strstr(vram_error_get()->text, "devices=0") != NULL);
-    assert_int_equal(start_world(&world, "devices=none"), VRAM_ERR_INVALID);
+TEST(the_option_is_its_text) {
     assert_ok(vram_option_set("sim", "devices=5"));
-    assert_ok(start_world(&world, NULL));
-    assert_int_equal(world.backend.ops->count(&world.backend), 5);
-    stop_world(&world);
+    assert_ok(sim_create(NULL));
+    assert_int_equal(vram_device_count(context), 5);
+    assert_ok(vram_context_destroy(context));
     assert_ok(vram_option_set("sim", NULL));
-    world = (struct world){.backend.ops = &vr_sim_backend};
-    world.blocks_before = vr_mem_live_blocks();
-    assert_ok(world.backend.ops->start(&world.backend, NULL));
-    assert_int_equal(world.backend.ops->count(&world.backend), 1);
-    stop_world(&world);
+    assert_ok(sim_create(NULL));
+    assert_int_equal(vram_device_count(context), 1);
 }
 
-/* ----------------------------------------------------------------------- memory */
-
-/* A freed address comes back first; another device, and another world, never gets it. */
-TEST(addresses) {
-    struct world world;
-    open_world(&world, "devices=2,memory=1024T");
-    assert_ok(open_device(&world, 1, &world.second));
-    struct vr_device *device = &world.device;
-    uint64_t rest = VR_SIM_MEMORY_MAX - 2 * PAGE;
-    vram_addr a = alloc(device, PAGE), b = alloc(device, PAGE), big = alloc(device, rest);
-    assert_true(a >> 56 == 0x5a && b > a + PAGE); /* outside user space, with a gap */
-    assert_int_equal(big % PAGE, 0);
-    assert_ok(device->ops->free(device, a, PAGE));
-    vram_addr other = alloc(&world.second, PAGE);
-    assert_int_not_equal(other, a);
-    assert_int_equal(alloc(device, PAGE), a);
-    assert_ok(device->ops->free(device, a, PAGE));
-    assert_ok(device->ops->free(device, b, PAGE));
-    assert_ok(device->ops->free(device, big, rest));
-    assert_ok(world.second.ops->free(&world.second, other, PAGE));
-    world.second.ops->close(&world.second);
-    close_world(&world, 0);
-
-    open_world(&world, "");
-    assert_true(alloc(&world.device, PAGE) > big);
-    world.device.ops->close(&world.device);
-    expect_violation(&world, 1, "bytes was never given back");
-    stop_world(&world);
-}
-
-/* More freed at once than are kept for reuse: the rest is forgotten, nothing overlaps. */
-TEST(many_addresses) {
-    struct world world;
-    vram_addr addrs[100];
-    open_world(&world, "");
-    for (unsigned round = 0; round < 3; round++) {
-        for (unsigned i = 0; i < 100; i++) {
-            addrs[i] = alloc(&world.device, PAGE);
-            for (unsigned j = 0; j < i; j++) {
-                assert_int_not_equal(addrs[i], addrs[j]);
-            }
-        }
-        for (unsigned i = 0; i < 100; i++) {
-            assert_ok(world.device.ops->free(&world.device, addrs[i], PAGE));
-        }
-    }
-    close_world(&world, 0);
-}
-
-/* The window of synthetic addresses is large, not endless. */
-TEST(addresses_run_out) {
-    struct world world;
-    vram_addr ranges[64];
-    unsigned count = 0;
-    open_world(&world, "");
-    struct vr_device *device = &world.device;
-    uint64_t bytes = UINT64_C(1) << 50;
-    while (count < 64 && device->vmm->reserve(device, bytes, GRANULE, &ranges[count]) == VRAM_OK) {
-        count++;
-    }
-    assert_in_range(count, 50, 60);
-    assert_int_equal(vram_error_get()->status, VRAM_ERR_DEVICE_MEMORY);
-    assert_int_equal(device->vmm->reserve(device, UINT64_MAX - GRANULE + 1, GRANULE, ranges),
-                     VRAM_ERR_DEVICE_MEMORY);
-    while (count) {
-        assert_ok(device->vmm->unreserve(device, ranges[--count], bytes));
-    }
-    close_world(&world, 0);
-}
-
-TEST(host_memory) {
-    struct world world;
-    open_world(&world, "");
-    struct vr_device *device = &world.device;
-    vram_addr pinned = 0, managed = 0;
-    assert_ok(device->pinned->alloc(device, 3 * PAGE, &pinned));
-    assert_ok(device->managed->alloc(device, PAGE, &managed));
-    assert_int_equal(state_of(&world).live_bytes, 0); /* not the device's */
-    assert_int_equal(state_of(&world).live_handles, 3);
-    memset((void *)(uintptr_t)pinned, 7, 3 * PAGE); /* host pointers */
-    memset((void *)(uintptr_t)managed, 8, PAGE);
-    struct vr_queue queue = create_queue(device);
-    assert_ok(device->managed->prefetch(&queue, managed, PAGE, VRAM_TARGET_HOST));
-    assert_ok(device->queue_ops->copy(&queue, managed, pinned, PAGE));
-    destroy_queue(&queue);
-    assert_int_equal(*(uint8_t *)(uintptr_t)managed, 7);
-    assert_ok(device->pinned->free(device, pinned, 3 * PAGE));
-    assert_ok(device->managed->free(device, managed, PAGE));
-    close_world(&world, 0);
-}
-
-/* --------------------------------------------------------------------- contents */
-
-/* The next owner of an address finds nothing of the last one. */
-TEST(freed_memory_is_blank) {
-    struct world world;
-    open_world(&world, "");
-    struct vr_device *device = &world.device;
-    struct vr_queue queue = create_queue(device);
-    uint32_t word = 1;
-    vram_addr addr = alloc(device, PAGE);
-    assert_ok(device->queue_ops->fill(&queue, addr, 0xffffffff, 4, PAGE));
-    finish_queue(&queue);
-    assert_ok(device->ops->free(device, addr, PAGE));
-    assert_int_equal(alloc(device, PAGE), addr);
-    assert_ok(device->queue_ops->download(&queue, &word, addr + 8, sizeof word));
-    destroy_queue(&queue);
-    assert_int_equal(word, 0);
-    assert_ok(device->ops->free(device, addr, PAGE));
-    close_world(&world, 0);
-}
-
-/* ----------------------------------------------------------------------- devices */
-
-/* The source of a peer copy is in use until the copy is done, on its own device too. */
-TEST(peers_keep_memory_busy) {
-    struct world world;
-    open_world(&world, "devices=2,lag=10000");
-    assert_ok(open_device(&world, 1, &world.second));
-    struct vr_device *device = &world.device, *peer = &world.second;
-    struct vr_queue queue = create_queue(device);
-    vram_addr here = alloc(device, PAGE), there = alloc(peer, PAGE);
-    assert_ok(device->peer->enable(device, peer));
-    assert_ok(device->peer->copy(&queue, here, peer, there, PAGE));
-    assert_int_equal(peer->ops->free(peer, there, PAGE), VRAM_ERR_INVALID);
-    expect_violation(&world, 1, "unfinished work");
-    finish_queue(&queue);
-    assert_ok(peer->ops->free(peer, there, PAGE));
-    assert_ok(device->ops->free(device, here, PAGE));
-    destroy_queue(&queue);
-    peer->ops->close(peer);
-    close_world(&world, 1);
-}
-
-/* ---------------------------------------------------------------------- protocol */
-
-TEST(wrong_frees) {
-    struct world world;
-    open_world(&world, "");
-    struct vr_device *device = &world.device;
-    vram_addr addr = alloc(device, 2 * PAGE), pinned;
-    assert_ok(device->pinned->alloc(device, PAGE, &pinned));
-    const struct {
-        vram_addr addr;
-        uint64_t bytes;
-        vr_memory_free_fn *free;
+/* A fault by text strikes as told. */
+TEST(texts_plan_faults) {
+    static const struct {
+        const char *text;
+        vram_status first, second; /* of two allocations */
+        int32_t code;
     } rows[] = {
-        {0, PAGE, device->ops->free},
-        {addr + PAGE, PAGE, device->ops->free},
-        {addr, PAGE, device->ops->free},
-        {addr, 2 * PAGE, device->pinned->free},
-        {addr, 2 * PAGE, device->vmm->unreserve},
-        {pinned, PAGE, device->managed->free},
-        {addr + VR_GIB, PAGE, device->ops->free},
-        {UINT64_MAX, PAGE, device->ops->free},
+        {"fault=any:2", VRAM_ERR_DEVICE_MEMORY, VRAM_OK, VRAM_SIM_OUT_OF_MEMORY},
+        {"fault=alloc:1:2", VRAM_ERR_DEVICE_MEMORY, VRAM_OK, VRAM_SIM_OUT_OF_MEMORY},
+        {"fault=alloc:2:77", VRAM_OK, VRAM_ERR_BACKEND, 77},
+        {"fault=alloc:1:device_lost", VRAM_ERR_DEVICE_LOST, VRAM_ERR_DEVICE_LOST,
+         VRAM_SIM_DEVICE_LOST},
+        {"fault=alloc:1:-2147483648:forever", VRAM_ERR_BACKEND, VRAM_ERR_BACKEND, INT32_MIN},
+        {"fault=alloc:1:2147483647", VRAM_ERR_BACKEND, VRAM_OK, INT32_MAX},
+        {"fault=alloc:1:null", VRAM_ERR_CORRUPT, VRAM_OK, 0},
+        {"fault=alloc:1:misaligned:forever", VRAM_ERR_CORRUPT, VRAM_ERR_CORRUPT, 0},
+        {"fault=map:1", VRAM_OK, VRAM_OK, 0},
+        {"lose=2", VRAM_ERR_DEVICE_LOST, VRAM_ERR_DEVICE_LOST, VRAM_SIM_DEVICE_LOST},
+        {"devices=2,lose=2:1", VRAM_OK, VRAM_OK, 0},
     };
-    uint64_t count = sizeof rows / sizeof rows[0];
-    for (uint64_t i = 0; i < count; i++) {
-        assert_int_equal(rows[i].free(device, rows[i].addr, rows[i].bytes), VRAM_ERR_INVALID);
-        expect_violations(&world, i + 1);
-        assert_int_equal(state_of(&world).live_handles, 3);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        (void)sim_open(rows[i].text);
+        vram_status first = take(4096);
+        int64_t code = first ? vram_error_get()->native_code : 0;
+        vram_status second = take(4096);
+        code = second && !first ? vram_error_get()->native_code : code;
+        assert_int_equal(first, rows[i].first);
+        assert_int_equal(second, rows[i].second);
+        assert_int_equal(code, rows[i].code);
+        assert_ok(sim_end());
     }
-    assert_ok(device->ops->free(device, addr, 2 * PAGE));
-    assert_int_equal(device->ops->free(device, addr, 2 * PAGE), VRAM_ERR_INVALID);
-    expect_violation(&world, ++count, "given back before");
-    assert_int_equal(device->ops->alloc(device, PAGE + 1, &addr), VRAM_ERR_INVALID);
-    expect_violation(&world, ++count, "granule");
-    assert_int_equal(device->ops->alloc(device, 0, &addr), VRAM_ERR_INVALID);
-    assert_ok(device->pinned->free(device, pinned, PAGE));
-    close_world(&world, count + 1);
 }
 
-static char logged[4096];
-
-static void keep_log(void *user, vram_log_level level, const char *text) {
-    (void)user;
-    (void)level;
-    assert_int_equal(vr_locks_held(), 0);
-    vr_error_set(VRAM_ERR_BUSY, "", "log", 0, "the callback fails at something of its own");
-    strncat(logged, text, sizeof logged - strlen(logged) - 1);
-}
-
-TEST(violations_are_logged_and_kept) {
-    struct world world;
-    char text[VR_SIM_TEXT_MAX];
-    open_world(&world, "");
-    logged[0] = 0;
-    vram_log_set(keep_log, NULL, VRAM_LOG_DEBUG);
-    for (unsigned i = 0; i < 70; i++) {
-        assert_int_equal(world.device.ops->free(&world.device, 4096 + i, PAGE), VRAM_ERR_INVALID);
+/* Refused with a sentence that names what is wrong. */
+TEST(texts_are_refused) {
+    static const char *const rows[][2] = {
+        {"devices=65", "0 to 64"},
+        {"devices=-1", "0 to 64"},
+        {"devices=0x2", "0 to 64"},
+        {"devices=", "0 to 64"},
+        {"devices", "devices has no value"},
+        {"devices=1,devices=1", "given twice"},
+        {"memory=1025T", "64K to 1024T"},
+        {"memory=65535", "64K to 1024T"},
+        {"memory=99999999999999999999", "64K to 1024T"},
+        {"memory=lots", "memory=lots"},
+        {"others=-1", "others=-1; accepted is a size from 0 to the memory"},
+        {"others=2G,memory=1G", "others is more than the memory"},
+        {"others=9G", "others is more than the memory"},
+        {"granule=3M", "power of two"},
+        {"granule=1K", "power of two"},
+        {"granule=2G", "power of two"},
+        {"profile=h100", "none or h200"},
+        {"vmm=maybe", "on or off"},
+        {"real=", "on or off"},
+        {"info=2", "on or off"},
+        {"seed=18446744073709551616", "a whole number"},
+        {"seed=1 2", "a whole number"},
+        {"seed=11111111111111111111111111111111111111111111111111111", "a whole number"},
+        {"lag=10001", "0 to 10000"},
+        {"lose=0", "CALL"},
+        {"lose=1:64", "CALL"},
+        {"lose=1:2:3", "CALL"},
+        {"lose=:2", "CALL"},
+        {"journal=1048577", "1048576"},
+        {"fault=map", "CALL:N"},
+        {"fault=nap:1", "CALL:N"},
+        {"fault=maps:1", "CALL:N"},
+        {"fault=map:0", "CALL:N"},
+        {"fault=map:1:0", "CALL:N"},
+        {"fault=map:1:-", "CALL:N"},
+        {"fault=map:1:2147483648", "CALL:N"},
+        {"fault=map:1:2:ever", "CALL:N"},
+        {"fault=map:1:2:forever:", "CALL:N"},
+        {"fault=map:1:null", "CALL:N"},
+        {"fault=create:1:misaligned", "CALL:N"},
+        {"memry=1G", "no key \"memry\"; accepted are devices"},
+        {"=1", "no key \"\""},
+        {"memory=\"1G", "never closed"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(sim_create(rows[i][0]), VRAM_ERR_INVALID);
+        assert_null(context);
+        assert_string_equal(vram_error_get()->backend, "sim");
+        if (!strstr(vram_error_get()->text, rows[i][1])) {
+            fail_msg("%s: \"%s\" does not say %s", rows[i][0], vram_error_get()->text, rows[i][1]);
+        }
     }
-    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
-    assert_true(strstr(logged, "protocol: call 2, device 0, free: 0x1000") != NULL);
-    assert_string_equal(vram_error_get()->operation, "free"); /* not the callback's */
-    const struct vr_sim_ops *sim = world.backend.ops->sim;
-    assert_ok(sim->violation(&world.backend, 63, text, sizeof text));
-    assert_int_equal(sim->violation(&world.backend, 64, text, sizeof text), VRAM_ERR_INVALID);
-    assert_ok(sim->violation(&world.backend, 0, text, 5));
-    assert_string_equal(text, "call");
-    close_world(&world, 70);
 }
 
-TEST(leaks_are_found_at_close) {
-    struct world world;
-    vram_addr addr;
-    open_world(&world, "");
-    struct vr_device *device = &world.device;
-    alloc(device, PAGE);
-    assert_ok(device->pinned->alloc(device, PAGE, &addr));
-    assert_ok(device->managed->alloc(device, PAGE, &addr));
-    map_range(device, GRANULE, 2);
-    create_queue(device);
-    device->ops->close(device);
-    expect_violations(&world, 7);
-    stop_world(&world); /* with nothing live */
+TEST(faults_that_cannot_be) {
+    static const vram_sim_fault rows[] = {
+        {.call = VRAM_SIM_CALL_COUNT, .nth = 1, .code = 1},
+        {.call = (vram_sim_call)-1, .nth = 1, .code = 1},
+        {.call = VRAM_SIM_MAP, .nth = 1},
+        {.call = VRAM_SIM_ALLOC, .nth = 1, .code = 1, .lie = VRAM_SIM_LIE_NULL},
+        {.call = VRAM_SIM_ALLOC, .nth = 1, .lie = (vram_sim_lie)4},
+        {.call = VRAM_SIM_MAP, .nth = 1, .lie = VRAM_SIM_LIE_NULL},
+        {.call = VRAM_SIM_CREATE, .nth = 1, .lie = VRAM_SIM_LIE_MISALIGNED},
+    };
+    (void)sim_open("");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        vram_sim_fault row = rows[i];
+        row.size = sizeof row;
+        assert_int_equal(vram_sim_fault_set(context, &row), VRAM_ERR_INVALID);
+    }
 }
 
-#ifdef VR_DEBUG
-TEST(calls_under_a_lock) {
-    struct world world;
-    struct vr_mutex lock;
-    vram_addr addr = 0;
-    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
-    assert_false(vr_log_enabled(VRAM_LOG_ERROR)); /* under the lock nobody may ask */
-    open_world(&world, "");
-    vr_mutex_init(&lock, VR_RANK_DEVICE);
-    vr_mutex_lock(&lock);
-    assert_int_equal(world.device.ops->alloc(&world.device, PAGE, &addr), VRAM_ERR_INVALID);
-    vr_mutex_unlock(&lock);
-    vr_mutex_destroy(&lock);
-    expect_violation(&world, 1, "locks of the library held");
-    close_world(&world, 1);
-}
-#endif
+/* ------------------------------------------------------------------------- others */
 
-TEST(calls_after_stop) {
-    struct world world;
-    vram_addr addr = 0;
-    open_world(&world, "");
-    logged[0] = 0;
-    vram_log_set(keep_log, NULL, VRAM_LOG_ERROR);
-    world.backend.ops->stop(&world.backend);
-    assert_true(strstr(logged, "stopped with 1 devices open") != NULL);
-    assert_int_equal(world.device.ops->alloc(&world.device, PAGE, &addr), VRAM_ERR_SHUTDOWN);
-    assert_true(strstr(logged, "after the backend was stopped") != NULL);
-    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
-    world.device.ops->close(&world.device); /* frees the machine */
-    assert_int_equal(vr_mem_live_blocks(), world.blocks_before);
-}
-
-/* What another process holds is missing: the driver says so and refuses what does not fit beside
-   it. */
+/* What another process holds is missing: the driver says so, and refuses what does not fit. */
 TEST(memory_of_others) {
-    struct world world;
-    vram_value free, total;
-    vram_addr addr = 0;
-    open_world(&world, "memory=1G,others=768M");
-    struct vr_device *device = &world.device;
-    const struct vr_sim_ops *sim = world.backend.ops->sim;
-    assert_ok(device->ops->memory_info(device, &free, &total));
-    assert_int_equal(total.value, VR_GIB);
-    assert_int_equal(free.value, 256 * VR_MIB);
-    assert_int_equal(device->ops->alloc(device, 257 * VR_MIB, &addr), VRAM_ERR_DEVICE_MEMORY);
-    addr = alloc(device, 256 * VR_MIB);
-    assert_ok(sim->others(&world.backend, 0, VR_GIB)); /* more than is left: ours stays */
-    assert_ok(device->ops->memory_info(device, &free, &total));
-    assert_int_equal(free.value, 0);
-    assert_ok(sim->others(&world.backend, 0, 0));
-    assert_ok(device->ops->memory_info(device, &free, &total));
-    assert_int_equal(free.value, 768 * VR_MIB);
-    assert_int_equal(sim->others(&world.backend, 1, 0), VRAM_ERR_NO_DEVICE);
-    assert_int_equal(sim->others(&world.backend, 0, VR_GIB + 1), VRAM_ERR_INVALID);
-    assert_ok(device->ops->free(device, addr, 256 * VR_MIB));
-    close_world(&world, 0);
+    (void)sim_open("memory=1G,others=768M");
+    assert_int_equal(memory_now().total_bytes.value, GIB);
+    assert_int_equal(memory_now().free_bytes.value, 256 * MIB);
+    assert_int_equal(take(257 * MIB), VRAM_ERR_DEVICE_MEMORY);
+    assert_ok(take(256 * MIB));
+    assert_ok(vram_sim_others_set(context, 0, GIB)); /* more than is left: ours stays */
+    assert_int_equal(memory_now().free_bytes.value, 0);
+    assert_ok(vram_sim_others_set(context, 0, 0));
+    assert_int_equal(memory_now().free_bytes.value, 768 * MIB);
+    assert_int_equal(vram_sim_others_set(context, 1, 0), VRAM_ERR_NO_DEVICE);
+    assert_int_equal(vram_sim_others_set(context, 0, GIB + 1), VRAM_ERR_INVALID);
 }
+
+/* --------------------------------------------------------------------------- costs */
+
+static uint64_t cost_since(uint64_t *clock_ns) {
+    uint64_t before = *clock_ns;
+    *clock_ns = state_now().clock_ns;
+    return *clock_ns - before;
+}
+
+/* As was measured on an H200. Access is charged per handle. */
+TEST(calls_cost_what_they_do) {
+    vram_physical *small[4], *large;
+    vram_addr base, addr;
+    vram_queue *queue;
+    (void)sim_open("profile=h200");
+    uint64_t clock = state_now().clock_ns;
+    (void)memory_now();
+    assert_int_equal(cost_since(&clock), 4200);
+    for (int i = 0; i < 4; i++) {
+        assert_ok(vram_physical_create(device, 2 * MIB, &small[i]));
+    }
+    assert_int_equal(cost_since(&clock), 4 * 15000);
+    assert_ok(vram_range_create(device, 8 * MIB, &base));
+    assert_int_equal(cost_since(&clock), 21000);
+    assert_ok(vram_range_map(device, base, small, 4));
+    assert_int_equal(cost_since(&clock), 4 * 1000 + 4 * 60000);
+    assert_ok(vram_range_unmap(device, base, 8 * MIB));
+    assert_int_equal(cost_since(&clock), 4 * 40000);
+    assert_ok(vram_physical_create(device, GIB, &large));
+    assert_in_range(cost_since(&clock), 60000, 66000);
+    assert_ok(vram_physical_destroy(large));
+    assert_in_range(cost_since(&clock), 460000, 480000);
+    assert_ok(vram_queue_create(device, NULL, &queue));
+    assert_ok(vram_device_alloc(device, GIB, VRAM_MEMORY_DEVICE, &addr));
+    (void)cost_since(&clock);
+    for (int i = 0; i < 1000; i++) {
+        assert_ok(vram_queue_fill(queue, addr, 0, 4, GIB));
+    }
+    assert_ok(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
+    assert_in_range(cost_since(&clock), 536000000, 545000000); /* 1000 GiB at 2 TB/s */
+}
+
+EACH_TEST(NULL, sim_end)

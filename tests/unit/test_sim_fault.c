@@ -1,260 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_sim_fault.c: the simulated driver when things go wrong: planned faults, lies, lost devices,
- * and a host without memory. One scenario uses every entry point the way src/device would; it is
- * run with call 1, 2, 3 ... failing until none is left to fail.
+ * and kernels that call it or that others wait for. That each call may be the one that fails is in
+ * tests/conformance/faults.c.
  */
 #include "sim_world.h"
 
-#include <stdio.h>
-
-/* --------------------------------------------------------------------- scenario */
-
-struct give {
-    struct vr_device *device;
-    vr_memory_free_fn *free;
-    uint64_t addr, bytes;
-};
-
-struct run {
-    struct world world;
-    bool opened[2];
-    struct vr_queue queues[3];
-    bool made[3];
-    void *kernel;
-    bool loaded;
-    struct give gives[18];
-    unsigned give_count;
-    vram_status failed; /* first failure; nothing new is begun after it */
-};
-
-/* Notes what a call answered, as the wrappers in src/device do; whether it succeeded. */
-static bool note(struct run *run, struct vr_device *device, vram_status status) {
-    if (status == VRAM_ERR_DEVICE_LOST) {
-        vr_store(&device->lost, true, VR_RELEASE);
-    }
-    if (status != VRAM_OK) {
-        assert_int_equal(vram_error_get()->status, status);
-        assert_true(vram_error_get()->text[0] != 0);
-        run->failed = run->failed ? run->failed : status;
-    }
-    return status == VRAM_OK;
-}
-
-#define TRY(run, device, call) (!(run)->failed && note(run, device, call))
-
-static void later(struct run *run, struct vr_device *device, vr_memory_free_fn *free, uint64_t addr,
-                  uint64_t bytes) {
-    run->gives[run->give_count++] = (struct give){device, free, addr, bytes};
-}
-
-static void take_memory(struct run *run) {
-    struct vr_device *device = &run->world.device;
-    vram_addr addr;
-    vram_value free, total;
-    if (TRY(run, device, device->ops->alloc(device, 4 * PAGE, &addr))) {
-        later(run, device, device->ops->free, addr, 4 * PAGE);
-    }
-    if (TRY(run, device, device->pinned->alloc(device, PAGE, &addr))) {
-        later(run, device, device->pinned->free, addr, PAGE);
-    }
-    if (TRY(run, device, device->managed->alloc(device, PAGE, &addr))) {
-        later(run, device, device->managed->free, addr, PAGE);
-    }
-    (void)TRY(run, device, device->ops->memory_info(device, &free, &total));
-}
-
-static void register_memory(struct run *run) {
-    static _Alignas(4096) char own[4096];
-    struct vr_device *device = &run->world.device;
-    if (TRY(run, device, device->pinned->register_pages(device, (uintptr_t)own, PAGE))) {
-        later(run, device, device->pinned->unregister_pages, (uintptr_t)own, PAGE);
-    }
-}
-
-static void share_memory(struct run *run) {
-    struct vr_device *device = &run->world.device;
-    uint64_t handle, imported;
-    int descriptor = -1;
-    if (TRY(run, device, device->share->create(device, GRANULE, &handle))) {
-        later(run, device, device->vmm->release, handle, GRANULE);
-    }
-    if (TRY(run, device,
-            device->share->export_handle(device, handle, GRANULE, true, &descriptor))) {
-        if (TRY(run, device,
-                device->share->import_handle(device, descriptor, GRANULE, &imported))) {
-            later(run, device, device->vmm->release, imported, GRANULE);
-        }
-        vr_os_file_close(descriptor);
-    }
-}
-
-static void map_memory(struct run *run) {
-    struct vr_device *device = &run->world.device;
-    const struct vr_vmm_ops *vmm = device->vmm;
-    vram_addr addr;
-    uint64_t handle;
-    if (TRY(run, device, vmm->reserve(device, 2 * GRANULE, GRANULE, &addr))) {
-        later(run, device, vmm->unreserve, addr, 2 * GRANULE);
-    }
-    for (unsigned i = 0; i < 2; i++) {
-        if (TRY(run, device, vmm->create(device, GRANULE, &handle))) {
-            later(run, device, vmm->release, handle, GRANULE);
-        }
-        if (TRY(run, device, vmm->map(device, addr + i * GRANULE, handle, GRANULE))) {
-            later(run, device, vmm->unmap, addr + i * GRANULE, GRANULE);
-        }
-    }
-    (void)TRY(run, device, vmm->access(device, addr, 2 * GRANULE));
-    (void)TRY(run, device, vmm->protect(device, addr, GRANULE, true));
-    (void)TRY(run, device, vmm->protect(device, addr, GRANULE, false));
-}
-
-static void empty_kernel(const vram_kernel_call *call) {
-    (void)call;
-}
-
-static void make_queues(struct run *run) {
-    struct vram_queue_options options = {.size = sizeof options};
-    vram_kernel_fn *code = empty_kernel;
-    struct vram_kernel_source source = {.size = sizeof source};
-    struct vr_device *device = &run->world.device, *second = &run->world.second;
-    for (unsigned i = 0; i < 3; i++) {
-        run->queues[i] = (struct vr_queue){.device = i == 2 ? second : device, .adopted = i == 1};
-    }
-    run->made[0] = TRY(run, device, device->queue_ops->create(&run->queues[0], &options));
-    run->made[1] = TRY(run, device, device->queue_ops->adopt(&run->queues[1]));
-    run->made[2] = TRY(run, second, second->queue_ops->create(&run->queues[2], &options));
-    if (device->kernel) {
-        memcpy(&source.code, &code, sizeof code);
-        run->loaded = TRY(run, device, device->kernel->load(device, &source, &run->kernel));
-    }
-}
-
-static uint8_t host_data[2][8192];
-
-/* The first block is the plain memory, the last ones are mapped. */
-static void submit_work(struct run *run) {
-    struct vr_device *device = &run->world.device, *second = &run->world.second;
-    const struct vr_queue_ops *ops = device->queue_ops;
-    struct vr_queue *one = &run->queues[0], *two = &run->queues[1], *far = &run->queues[2];
-    vram_addr plain = run->gives[0].addr, mapped = run->gives[3].addr, there;
-    if (TRY(run, second, second->ops->alloc(second, PAGE, &there))) {
-        later(run, second, second->ops->free, there, PAGE);
-    }
-    (void)TRY(run, device, device->peer->enable(device, second));
-    (void)TRY(run, device, ops->upload(one, mapped + GRANULE - 8, host_data[0], 16));
-    (void)TRY(run, device, ops->fill(one, plain, 7, 4, PAGE));
-    (void)TRY(run, device, ops->copy(one, plain + PAGE, mapped + GRANULE - 8, 16));
-    (void)TRY(run, device, ops->signal(one, vr_load(one->word, VR_RELAXED) + 1));
-    (void)TRY(run, device, ops->after(two, one, 1));
-    (void)TRY(run, device, ops->download(two, host_data[1], plain, 2 * PAGE));
-    (void)TRY(run, device, device->managed->prefetch(two, run->gives[2].addr, PAGE, 0));
-    (void)TRY(run, second, ops->fill(far, there, 1, 1, PAGE));
-    (void)TRY(run, second, ops->signal(far, 1));
-    (void)TRY(run, device, ops->after(two, far, 1));
-    (void)TRY(run, device, device->peer->copy(two, plain + 3 * PAGE, second, there, PAGE));
-    if (run->loaded) {
-        struct vram_launch launch = {.groups = {1, 1, 1}, .group_size = {1, 1, 1}};
-        (void)TRY(run, device, device->kernel->launch(one, run->kernel, &launch));
-    }
-}
-
-/* Waits as src/device does: by signal and word, by polls alone when there is no signal to be
-   had. */
-static void end_queue(struct run *run, struct vr_queue *queue) {
-    struct vr_device *device = queue->device;
-    const struct vr_queue_ops *ops = device->queue_ops;
-    uint64_t value = vr_load(queue->word, VR_RELAXED) + 5;
-    bool marked =
-        !vr_load(&device->lost, VR_RELAXED) && note(run, device, ops->signal(queue, value));
-    for (unsigned i = 0; i < 1000 && !vr_load(&device->lost, VR_RELAXED); i++) {
-        if (marked && vr_load(queue->word, VR_ACQUIRE) >= value) {
-            break;
-        }
-        vram_status status = ops->poll(queue);
-        if (status == VRAM_ERR_DEVICE_LOST) {
-            note(run, device, status);
-        }
-        if (status == VRAM_OK || status != VRAM_ERR_NOT_READY) {
-            break;
-        }
-    }
-    ops->destroy(queue);
-}
-
-/* Gives everything back in reverse; a refusal is met by trying again, twice. */
-static void give_all(struct run *run) {
-    while (run->give_count) {
-        const struct give *give = &run->gives[--run->give_count];
-        bool given = false;
-        for (unsigned i = 0; i < 3 && !given; i++) {
-            given = note(run, give->device, give->free(give->device, give->addr, give->bytes));
-        }
-        if (!given && give->free == give->device->vmm->unmap) {
-            run->give_count--; /* the handle below it cannot be released */
-        }
-    }
-}
-
-static void close_devices(struct run *run) {
-    struct vr_device *devices[] = {&run->world.device, &run->world.second};
-    for (unsigned i = 0; i < 2; i++) {
-        if (run->opened[i]) {
-            devices[i]->ops->close(devices[i]);
-        }
-    }
-}
-
-/* Runs it all; how it ended. Whatever fails, nothing is live at the end and nothing was
-   breached. */
-static vram_status scenario(struct run *run, const char *text) {
-    *run = (struct run){0};
-    vram_status status = start_world(&run->world, text);
-    if (status != VRAM_OK) {
-        assert_int_equal(vr_mem_live_blocks(), run->world.blocks_before);
-        return status;
-    }
-    struct vr_device *device = &run->world.device, *second = &run->world.second;
-    run->opened[0] = note(run, device, open_device(&run->world, 0, device));
-    run->opened[1] = run->opened[0] && note(run, second, open_device(&run->world, 1, second));
-    if (run->opened[1]) {
-        take_memory(run);
-        map_memory(run);
-        register_memory(run);
-        share_memory(run);
-        make_queues(run);
-        submit_work(run);
-        for (unsigned i = 3; i-- > 0;) {
-            if (run->made[i]) {
-                end_queue(run, &run->queues[i]);
-            }
-        }
-        if (run->loaded) {
-            device->kernel->unload(device, run->kernel);
-        }
-        give_all(run);
-    }
-    close_devices(run);
-    expect_violations(&run->world, 0);
-    return run->failed;
-}
-
-static void end_run(struct run *run) {
-    if (run->world.backend.impl) {
-        stop_world(&run->world);
-    }
-}
-
 /* ------------------------------------------------------------------------ faults */
-
-static const char *const worlds[] = {
-    "devices=2,memory=64M",
-    "devices=2,memory=64M,real=on",
-    "devices=2,memory=64M,lag=20,profile=h200,journal=0",
-};
-
-enum { WORLDS = sizeof worlds / sizeof worlds[0] };
 
 TEST(plans_count) {
     struct world world;
@@ -345,25 +97,6 @@ TEST(lies) {
 
 /* --------------------------------------------------------------------------- loss */
 
-/* Lost at call 1, 2, 3 ...: everything can still be given back, without a call. */
-TEST(lost_at_every_call) {
-    for (unsigned i = 0; i < WORLDS * 2; i++) {
-        bool lost = true;
-        for (uint64_t nth = 1; lost; nth++) {
-            char text[160];
-            struct run run;
-            snprintf(text, sizeof text, "%s,lose=%llu%s", worlds[i % WORLDS],
-                     (unsigned long long)nth, i / WORLDS ? ":1" : "");
-            vram_status status = scenario(&run, text);
-            struct vr_sim *sim = run.world.backend.impl;
-            lost = sim->gpus[0].lost || sim->gpus[1].lost;
-            assert_true(status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST);
-            assert_true(i < WORLDS || !sim->gpus[0].lost);
-            end_run(&run);
-        }
-    }
-}
-
 TEST(lost_is_lost) {
     struct world world;
     vram_addr more = 0;
@@ -439,3 +172,167 @@ TEST(every_thread_is_told) {
     vr_store(&world.device.lost, true, VR_RELEASE);
     close_world(&world, 1);
 }
+
+/* --------------------------------------------------------------------- kernels */
+
+static void *load(struct vr_device *device, vram_kernel_fn *code) {
+    struct vram_kernel_source source = {.size = sizeof source, .format = VRAM_KERNEL_C};
+    void *kernel = NULL;
+    memcpy(&source.code, &code, sizeof code);
+    assert_ok(device->kernel->load(device, &source, &kernel));
+    assert_non_null(kernel);
+    return kernel;
+}
+
+static vram_status launch_add(struct vr_queue *queue, void *kernel, vram_addr addr, uint32_t step) {
+    const void *arguments[] = {&addr, &step};
+    const size_t bytes[] = {sizeof addr, sizeof step};
+    struct vram_launch launch = {.size = sizeof launch,
+                                 .groups = {4, 3, 2},
+                                 .group_size = {16, 1, 1},
+                                 .argument_count = 2,
+                                 .arguments = arguments,
+                                 .argument_bytes = bytes};
+    return queue->device->kernel->launch(queue, kernel, &launch);
+}
+
+/* A kernel that frees what it was given: it would wait for itself, and must not. */
+static struct vr_device *kernel_device;
+static struct vr_queue *kernel_queue;
+static vram_status kernel_status[2];
+
+static void calling_kernel(const vram_kernel_call *call) {
+    vram_value free, total;
+    vram_addr addr = *(const vram_addr *)call->arguments[0];
+    kernel_status[0] = kernel_device->ops->memory_info(kernel_device, &free, &total);
+    kernel_status[1] = kernel_device->ops->free(kernel_device, addr, PAGE);
+    (void)kernel_device->queue_ops->poll(kernel_queue);
+}
+
+TEST(kernels_may_call) {
+    struct world world;
+    open_world(&world, "real=on,memory=64M,fault=signal:1:99");
+    struct vr_device *device = &world.device;
+    struct vr_queue queue = create_queue(device);
+    void *kernel = load(device, calling_kernel);
+    vram_addr addr = alloc(device, PAGE);
+    kernel_device = device;
+    kernel_queue = &queue;
+    assert_int_equal(device->queue_ops->signal(&queue, 1), VRAM_ERR_BACKEND);
+    assert_ok(launch_add(&queue, kernel, addr, 1));
+    finish_queue(&queue);
+    assert_int_equal(kernel_status[0], VRAM_OK);
+    assert_int_equal(kernel_status[1], VRAM_ERR_INVALID);
+    expect_violation(&world, 24, "unfinished work");
+    destroy_queue(&queue);
+    device->kernel->unload(device, kernel);
+    assert_ok(device->ops->free(device, addr, PAGE));
+    close_world(&world, 24);
+}
+
+/* ---------------------------------------------------------------------- threads */
+
+static vr_atomic_u32 inside;
+
+/* Stays inside until the host says so, for at most a few seconds. */
+static void slow_kernel(const vram_kernel_call *call) {
+    (void)call;
+    uint32_t nobody = 0;
+    (void)vr_cas(&inside, &nobody, 1, VR_ACQ_REL); /* once open, it stays open */
+    for (unsigned i = 0; i < 5000 && vr_load(&inside, VR_ACQUIRE) == 1; i++) {
+        vr_os_sleep(1000000);
+    }
+}
+
+struct waiter {
+    struct vr_queue *queue;
+    vram_status status;
+};
+
+static void wait_for_kernel(void *argument) {
+    struct waiter *waiter = argument;
+    do {
+        waiter->status = poll_queue(waiter->queue);
+    } while (waiter->status == VRAM_ERR_NOT_READY);
+}
+
+/* While a kernel runs on one thread the driver serves others; its queue's work waits for it. */
+TEST(others_go_on) {
+    struct world world;
+    struct vr_thread thread;
+    open_world(&world, "real=on,memory=64M,lag=10000"); /* so that no call runs it by the way */
+    struct vr_device *device = &world.device;
+    struct vr_queue queue = create_queue(device), other = create_queue(device);
+    void *kernel = load(device, slow_kernel);
+    vram_addr addr = alloc(device, PAGE), more;
+    struct waiter waiter = {.queue = &queue};
+    assert_ok(launch_add(&queue, kernel, addr, 1));
+    assert_ok(device->queue_ops->fill(&queue, addr, 5, 4, 4));
+    signal_queue(&queue, 1);
+    assert_int_equal(word_of(&queue), 0);
+    assert_ok(vr_os_thread_start(&thread, "waiter", wait_for_kernel, &waiter));
+    while (!vr_load(&inside, VR_ACQUIRE)) {
+        vr_os_yield();
+    }
+    more = alloc(device, PAGE);
+    finish_queue(&other);
+    assert_int_equal(poll_queue(&queue), VRAM_ERR_NOT_READY);
+    assert_int_equal(word_of(&queue), 0);
+    if (rig_state) { /* the device is lost meanwhile: the kernel ends, what is behind it does not */
+        plan(&world, VRAM_SIM_MEMORY_INFO, 1, false, VRAM_SIM_DEVICE_LOST);
+        vram_value free, total;
+        assert_int_equal(device->ops->memory_info(device, &free, &total), VRAM_ERR_DEVICE_LOST);
+        vr_store(&device->lost, true, VR_RELEASE);
+    }
+    vr_store(&inside, 2, VR_RELEASE);
+    vr_os_thread_join(&thread);
+    assert_int_equal(waiter.status, rig_state ? VRAM_ERR_DEVICE_LOST : VRAM_OK);
+    assert_int_equal(word_of(&queue), rig_state ? 0 : 1);
+    device->queue_ops->destroy(&queue);
+    device->queue_ops->destroy(&other);
+    device->kernel->unload(device, kernel);
+    assert_ok(device->ops->free(device, addr, PAGE));
+    assert_ok(device->ops->free(device, more, PAGE));
+    close_world(&world, 0);
+    vr_store(&inside, 0, VR_RELAXED);
+}
+
+static void open_later(void *argument) {
+    (void)argument;
+    vr_os_sleep(20000000);
+    vr_store(&inside, 2, VR_RELEASE);
+}
+
+/* Giving back waits for the kernel of another thread, where the driver has to wait at all. */
+TEST(giving_back_waits) {
+    struct world world;
+    struct vr_thread threads[2];
+    open_world(&world, "real=on,memory=64M,lag=10000,fault=signal:1:99");
+    struct vr_device *device = &world.device;
+    struct vr_queue queue = create_queue(device);
+    void *kernel = load(device, slow_kernel);
+    vram_addr addr = alloc(device, PAGE);
+    struct waiter waiter = {.queue = &queue};
+    assert_int_equal(device->queue_ops->signal(&queue, 1), VRAM_ERR_BACKEND);
+    assert_ok(launch_add(&queue, kernel, addr, 1));
+    assert_ok(vr_os_thread_start(&threads[0], "waiter", wait_for_kernel, &waiter));
+    while (!vr_load(&inside, VR_ACQUIRE)) {
+        vr_os_yield();
+    }
+    assert_ok(vr_os_thread_start(&threads[1], "opener", open_later, NULL));
+    assert_ok(device->ops->free(device, addr, PAGE)); /* after the kernel that was given it */
+    assert_int_equal(vr_load(&inside, VR_ACQUIRE), 2);
+    vr_os_thread_join(&threads[0]);
+    vr_os_thread_join(&threads[1]);
+    device->queue_ops->destroy(&queue);
+    device->kernel->unload(device, kernel);
+    close_world(&world, 0);
+    vr_store(&inside, 0, VR_RELAXED);
+}
+
+static int lose(void) {
+    static bool lost = true;
+    rig_state = &lost;
+    return 0;
+}
+RUN_AS("others_go_on_when_it_is_lost", lose, NULL, others_go_on)

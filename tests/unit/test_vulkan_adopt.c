@@ -7,7 +7,9 @@
 #include "unit/record_fault.h"
 #include "unit/vulkan_world.h"
 
-#include "vram/vram.h"
+#include "base/lock.h"
+
+#include <errno.h>
 
 /* ---------------------------------------------------------------- a program */
 
@@ -45,7 +47,7 @@ static int program_start(void) {
     const struct vr_vk_device_info device = {
         .head = {VR_VK_TYPE_DEVICE, &features}, .queue_count = 1, .queues = &queue};
     uint32_t count = 1;
-    shim_open();
+    assert_ok(shim_open());
     void *library = dlopen(SHIM_VULKAN_PATH, RTLD_NOW | RTLD_LOCAL);
     void *found = dlsym(library, "vkGetInstanceProcAddr");
     memcpy(&get_proc, &found, sizeof get_proc);
@@ -227,7 +229,18 @@ TEST(kernels_need_addresses_of_both) {
     }
 }
 
-/* A program may give queues that copy only; a queue of the library's takes one that computes. */
+static unsigned used[3]; /* times that a queue was locked */
+
+static void count_lock(void *user) {
+    ++*(unsigned *)user;
+}
+
+static void count_unlock(void *user) {
+    (void)user;
+}
+
+/* A program may give queues that copy only; a queue of the library's takes one that computes, by
+   turns. */
 TEST(queues_of_several_families_are_adopted) {
     static const struct vr_vk_family families[] = {{.flags = VR_VK_QUEUE_TRANSFER, .count = 1},
                                                    {.flags = 8, .count = 1}, /* binds memory */
@@ -235,43 +248,40 @@ TEST(queues_of_several_families_are_adopted) {
     static const uint32_t of[] = {0, 2, 2};
     struct vram_vulkan_adoption adoption = adoption_of();
     struct vram_vulkan_queue queues[3];
-    struct vr_backend backend;
-    struct vr_device device;
-    struct vr_queue made[3], copies;
-    struct vram_context_options options = {.size = sizeof options, .vulkan = &adoption};
-    const struct vram_launch launch = {.size = sizeof launch};
+    const vram_launch launch = {
+        .size = sizeof launch, .groups = {1, 1, 1}, .group_size = {1, 1, 1}};
+    vram_context *context;
+    vram_device *device;
+    vram_queue *made, *copies;
+    vram_kernel *kernel;
+    vram_addr addr; /* a buffer of three families */
     for (int i = 0; i < 3; i++) {
-        queues[i] = queue_given;
-        queues[i].family = of[i];
+        queues[i] =
+            (struct vram_vulkan_queue){program.queue, of[i], count_lock, count_unlock, &used[i]};
     }
     adoption.queues = queues;
     adoption.queue_count = 3;
     shim->pretence.families = families;
     shim->pretence.family_count = 3;
-    assert_int_equal(start_backend(&backend, &options), VRAM_OK);
-    assert_int_equal(open_device(&backend, &device), VRAM_OK);
-    const struct vr_vulkan_device *impl = device.impl;
+    assert_ok(create(&adoption, &context));
+    assert_ok(vram_device_open(context, 0, &device));
+    assert_ok(vram_device_alloc(device, PAGE, VRAM_MEMORY_DEVICE, &addr));
     for (int i = 0; i < 3; i++) { /* the second, the third, the second */
-        make_queue(&device, &made[i]);
-        const struct vr_vulkan_queue *queue = made[i].impl;
-        assert_ptr_equal(queue->native_queue, &impl->native_queues[1 + i % 2]);
+        unsigned before[3];
+        assert_ok(vram_queue_create(device, NULL, &made));
+        memcpy(before, used, sizeof used);
+        assert_ok(vram_queue_fill(made, addr, 1, 1, 8));
+        for (int j = 0; j < 3; j++) {
+            assert_int_equal(used[j] > before[j], j == 1 + i % 2);
+        }
+        assert_ok(vram_queue_wait(made, FOR_EVER));
     }
-    copies = (struct vr_queue){.device = &device, .native = program.queue, .adopted = true};
-    assert_int_equal(device.queue_ops->adopt(&copies), VRAM_OK); /* the first of that handle */
-    assert_int_equal(device.kernel->launch(&copies, NULL, &launch), VRAM_ERR_UNSUPPORTED);
-    vram_addr addr = 0; /* a buffer of three families */
-    assert_int_equal(device.ops->alloc(&device, GRANULE, &addr), VRAM_OK);
-    assert_int_equal(device.queue_ops->fill(&made[0], addr, 1, 1, 8), VRAM_OK);
-    assert_int_equal(finish(&made[0]), VRAM_OK);
-    assert_int_equal(device.ops->free(&device, addr, GRANULE), VRAM_OK);
-    device.queue_ops->destroy(&copies);
-    for (int i = 0; i < 3; i++) {
-        device.queue_ops->destroy(&made[i]);
-    }
-    device.ops->close(&device);
-    backend.ops->stop(&backend);
+    assert_ok(vram_queue_adopt(device, program.queue, &copies)); /* the first of that handle */
+    assert_ok(vram_kernel_create(device, &saxpy_source, &kernel));
+    assert_int_equal(vram_queue_launch(copies, kernel, &launch), VRAM_ERR_UNSUPPORTED);
+    vram_context_destroy(context);
     queues[2].family = 1;
-    assert_int_equal(start_backend(&backend, &options), VRAM_ERR_INVALID);
+    assert_int_equal(create(&adoption, &context), VRAM_ERR_INVALID);
     assert_non_null(strstr(vram_error_get()->text, "copies nothing"));
     shim->pretence.families = NULL;
 }
