@@ -193,6 +193,17 @@ static vram_host_allocator allocator_of(struct user_heap *heap) {
     return (vram_host_allocator){heap, user_alloc, user_resize, user_free};
 }
 
+TEST(half_filled_tables_are_refused) {
+    struct user_heap heap = {0};
+    for (unsigned missing = 1; missing < 8; missing++) {
+        vram_host_allocator table = allocator_of(&heap);
+        table.alloc = missing & 1 ? NULL : table.alloc;
+        table.resize = missing & 2 ? NULL : table.resize;
+        table.free = missing & 4 ? NULL : table.free;
+        assert_int_equal(vram_host_allocator_set(&table), VRAM_ERR_INVALID);
+    }
+}
+
 TEST(users_allocator_gets_every_call) {
     struct user_heap heap = {0};
     vram_host_allocator table = allocator_of(&heap);
