@@ -221,14 +221,13 @@ TEST(long_files_are_read_whole) {
     assert_int_equal(vr_suppressions_read(path, &read), VRAM_ERR_LIMIT);
 }
 
-TEST(suppressed_leaks_are_counted_apart) {
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_make(rig.device, "pool");
-    take(pool, 100, "known/cache", "x", rig.queue);
-    take(pool, 200, "model", "y", rig.queue);
+TEST(suppressed_leaks_are_counted_apart, "sim:memory=1G") {
+    vram_pool *pool = pool_make(rig->device, "pool");
+    take(pool, 100, "known/cache", "x", rig->queue);
+    take(pool, 200, "model", "y", rig->queue);
     write_file("\xef\xbb\xbf \tleak:^known/*  \r\n# what we know of\n\nleak: \r\nnonsense\n");
     assert_ok(vram_option_set("leak_suppressions", path));
-    const vram_live_query query = {.size = sizeof query, .device = rig.device};
+    const vram_live_query query = {.size = sizeof query, .device = rig->device};
     assert_ok(report(query, VRAM_REPORT_TEXT));
     assert_int_equal(summary.blocks, 1);
     assert_int_equal(summary.bytes, 200);
@@ -239,7 +238,6 @@ TEST(suppressed_leaks_are_counted_apart) {
     assert_ok(vram_option_set("leak_suppressions", "/nonexistent/file"));
     assert_int_equal(report(query, VRAM_REPORT_TEXT), VRAM_ERR_IO);
     assert_ok(vram_option_set("leak_suppressions", ""));
-    vram_context_destroy(rig.context);
 }
 
 /* A function of the stack, or the module it is in. */
@@ -369,13 +367,12 @@ static bool first_is_used(vram_pool *handle) {
 }
 
 /* Each is counted, also the one at the beginning of the table. */
-TEST(every_untracked_block_is_counted) {
+TEST(every_untracked_block_is_counted, "sim:memory=1G") {
     unsigned count = 0;
     char wanted[64];
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = plain_pool(rig.device, "mine");
+    vram_pool *pool = plain_pool(rig->device, "mine");
     do {
-        take(pool, 512, NULL, NULL, rig.queue);
+        take(pool, 512, NULL, NULL, rig->queue);
     } while (++count < 10000 && !first_is_used(pool));
     assert_true(first_is_used(pool));
     warnings = 0;
@@ -385,7 +382,6 @@ TEST(every_untracked_block_is_counted) {
     snprintf(wanted, sizeof wanted, "%u bytes in %u block", count * 512, count);
     assert_int_equal(warnings, 1);
     assert_non_null(strstr(warning, wanted));
-    vram_context_destroy(rig.context);
 }
 
 /* Who asks for a report need not ask for records. */

@@ -20,28 +20,6 @@ static int sum_in_order(const struct vr_list *list) {
     return sum;
 }
 
-TEST(an_empty_list_has_no_first) {
-    struct vr_list list;
-    vr_list_init(&list);
-    assert_true(vr_list_empty(&list));
-    assert_null(vr_list_first(&list));
-    assert_int_equal(sum_in_order(&list), 0);
-}
-
-TEST(items_keep_their_order) {
-    struct vr_list list;
-    struct item items[4] = {{.value = 1}, {.value = 2}, {.value = 3}, {.value = 4}};
-    vr_list_init(&list);
-    for (int i = 0; i < 4; i++) {
-        assert_false(vr_link_linked(&items[i].link));
-        vr_list_append(&list, &items[i].link);
-        assert_true(vr_link_linked(&items[i].link));
-    }
-    assert_false(vr_list_empty(&list));
-    assert_int_equal(sum_in_order(&list), 1234);
-    assert_null(vr_list_next(&list, &items[3].link));
-}
-
 TEST(any_item_can_go) {
     static const int left[4] = {234, 134, 124, 123};
     for (int gone = 0; gone < 4; gone++) {

@@ -64,16 +64,15 @@ TEST(acceptance_12_old_allocations, "sim:memory=1G") {
     assert_int_equal(ask((vram_live_query){.pool = pool}).count, 0);
 }
 
-TEST(a_block_tells_all_that_is_known) {
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_make(rig.device, "pool");
+TEST(a_block_tells_all_that_is_known, "sim:memory=1G") {
+    vram_pool *pool = pool_make(rig->device, "pool");
     vram_live_block block = {.size = sizeof block};
-    vram_addr addr = take(pool, 1000, "model/a", "weights\n", rig.queue), plain;
+    vram_addr addr = take(pool, 1000, "model/a", "weights\n", rig->queue), plain;
     assert_ok(vram_live_get(addr, &block));
     assert_int_not_equal(block.id, 0);
     assert_ptr_equal(block.pool, pool);
-    assert_ptr_equal(block.device, rig.device);
-    assert_ptr_equal(block.queue, rig.queue);
+    assert_ptr_equal(block.device, rig->device);
+    assert_ptr_equal(block.queue, rig->queue);
     assert_int_equal(block.addr, addr);
     assert_int_equal(block.requested_bytes, 1000);
     assert_int_equal(block.held_bytes, 1024);
@@ -83,9 +82,9 @@ TEST(a_block_tells_all_that_is_known) {
     assert_int_equal(block.created_ns >> 20, test_time_ns >> 20);
     assert_int_equal(block.stack, 0);
     uint64_t id = block.id;
-    assert_ok(vram_free(addr, rig.queue));
+    assert_ok(vram_free(addr, rig->queue));
     assert_int_equal(vram_live_get(addr, &block), VRAM_ERR_INVALID);
-    assert_ok(vram_alloc(pool, 900, rig.queue, &plain)); /* the same block, a hit */
+    assert_ok(vram_alloc(pool, 900, rig->queue, &plain)); /* the same block, a hit */
     assert_int_equal(plain, addr);
     block = (vram_live_block){.size = sizeof block};
     assert_ok(vram_live_get(plain, &block));
@@ -94,7 +93,6 @@ TEST(a_block_tells_all_that_is_known) {
     assert_null(block.tag);
     assert_int_equal(block.elements, 0);
     assert_int_equal(block.requested_bytes, 900);
-    vram_context_destroy(rig.context);
 }
 
 TEST(buffers_are_seen_by_their_names, "sim:memory=1G") {
@@ -120,41 +118,39 @@ TEST(buffers_are_seen_by_their_names, "sim:memory=1G") {
     assert_int_equal(ask((vram_live_query){.pool = pool}).count, 0);
 }
 
-TEST(queries_choose_and_order) {
-    struct rig rig = rig_make("sim", "devices=2,memory=1G");
-    vram_pool *one = pool_make(rig.device, "one"), *two = pool_make(rig.device, "two");
-    vram_pool *far = pool_make(rig.other, "far");
+TEST(queries_choose_and_order, "sim:devices=2,memory=1G") {
+    vram_pool *one = pool_make(rig->device, "one"), *two = pool_make(rig->device, "two");
+    vram_pool *far = pool_make(rig->other, "far");
     for (int i = 0; i < 5; i++) {
         take(i % 2 ? one : two, (uint64_t)(1 + (i * 3) % 5) * KIB, i < 3 ? "t/a" : "t2", NULL,
-             rig.queue);
+             rig->queue);
         test_time_ns += SECOND;
     }
     take(far, 9 * KIB, NULL, NULL, NULL);
     assert_int_equal(ask((vram_live_query){.pool = one}).count, 2);
-    assert_int_equal(ask((vram_live_query){.device = rig.device}).count, 5);
-    assert_int_equal(ask((vram_live_query){.device = rig.other}).count, 1);
-    assert_int_equal(ask((vram_live_query){.context = rig.context}).count, 6);
-    assert_int_equal(ask((vram_live_query){.context = rig.context, .tag = "t"}).count, 3);
-    assert_int_equal(ask((vram_live_query){.context = rig.context, .tag = "t/a"}).count, 3);
-    assert_int_equal(ask((vram_live_query){.context = rig.context, .tag = "t2"}).count, 2);
-    assert_int_equal(ask((vram_live_query){.context = rig.context, .tag = ""}).count, 1);
-    assert_int_equal(ask((vram_live_query){.context = rig.context, .tag = "none"}).count, 0);
-    assert_int_equal(ask((vram_live_query){.context = rig.context, .most = 4}).count, 4);
-    struct seen seen = ask((vram_live_query){.context = rig.context, .order = VRAM_LIVE_LARGEST});
+    assert_int_equal(ask((vram_live_query){.device = rig->device}).count, 5);
+    assert_int_equal(ask((vram_live_query){.device = rig->other}).count, 1);
+    assert_int_equal(ask((vram_live_query){.context = rig->context}).count, 6);
+    assert_int_equal(ask((vram_live_query){.context = rig->context, .tag = "t"}).count, 3);
+    assert_int_equal(ask((vram_live_query){.context = rig->context, .tag = "t/a"}).count, 3);
+    assert_int_equal(ask((vram_live_query){.context = rig->context, .tag = "t2"}).count, 2);
+    assert_int_equal(ask((vram_live_query){.context = rig->context, .tag = ""}).count, 1);
+    assert_int_equal(ask((vram_live_query){.context = rig->context, .tag = "none"}).count, 0);
+    assert_int_equal(ask((vram_live_query){.context = rig->context, .most = 4}).count, 4);
+    struct seen seen = ask((vram_live_query){.context = rig->context, .order = VRAM_LIVE_LARGEST});
     assert_int_equal(seen.count, 6);
     assert_int_equal(seen.blocks[0].requested_bytes, 9 * KIB);
     for (uint32_t i = 1; i < 6; i++) {
         assert_true(seen.blocks[i - 1].requested_bytes >= seen.blocks[i].requested_bytes);
     }
-    seen = ask((vram_live_query){.context = rig.context, .order = VRAM_LIVE_OLDEST, .most = 3});
+    seen = ask((vram_live_query){.context = rig->context, .order = VRAM_LIVE_OLDEST, .most = 3});
     assert_int_equal(seen.count, 3);
     assert_true(seen.blocks[0].created_ns < seen.blocks[1].created_ns);
     assert_true(seen.blocks[1].created_ns < seen.blocks[2].created_ns);
-    vram_live_query query = {.size = sizeof query, .context = rig.context};
+    vram_live_query query = {.size = sizeof query, .context = rig->context};
     struct seen few = {.enough = 2};
     assert_ok(vram_live_visit(&query, see, &few));
     assert_int_equal(few.count, 2);
-    vram_context_destroy(rig.context);
 }
 
 /* --------------------------------------------------------------------- peaks */
@@ -171,14 +167,13 @@ static bool see_group(void *user, const vram_live_group *group) {
     return true;
 }
 
-TEST(the_peak_is_exact_and_explained) {
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_make(rig.device, "pool");
-    vram_addr a = take(pool, 10 * KIB, "a", NULL, rig.queue);
-    vram_addr b = take(pool, 20 * KIB, "b", NULL, rig.queue);
-    assert_ok(vram_free(a, rig.queue));
-    assert_ok(vram_free(b, rig.queue));
-    take(pool, 5 * KIB, "c", NULL, rig.queue);
+TEST(the_peak_is_exact_and_explained, "sim:memory=1G") {
+    vram_pool *pool = pool_make(rig->device, "pool");
+    vram_addr a = take(pool, 10 * KIB, "a", NULL, rig->queue);
+    vram_addr b = take(pool, 20 * KIB, "b", NULL, rig->queue);
+    assert_ok(vram_free(a, rig->queue));
+    assert_ok(vram_free(b, rig->queue));
+    take(pool, 5 * KIB, "c", NULL, rig->queue);
     vram_live_query query = {.size = sizeof query, .pool = pool};
     vram_live_stats stats = {.size = sizeof stats};
     struct groups groups = {0};
@@ -204,11 +199,10 @@ TEST(the_peak_is_exact_and_explained) {
     groups.count = 0;
     assert_ok(vram_live_groups(&query, VRAM_LIVE_BY_QUEUE, see_group, &groups));
     assert_int_equal(groups.count, 1);
-    assert_ptr_equal(groups.all[0].queue, rig.queue);
+    assert_ptr_equal(groups.all[0].queue, rig->queue);
     vram_pool_stats all = {.size = sizeof all};
     assert_ok(vram_pool_stats_get(pool, &all));
     assert_int_equal(all.peak_requested_bytes, 30 * KIB);
-    vram_context_destroy(rig.context);
 }
 
 /* --------------------------------------------------------------------- stacks */
@@ -355,11 +349,10 @@ static bool keep_id(void *user, const vram_live_block *block) {
     return ids->count < 4096;
 }
 
-TEST(acceptance_12_ids_are_unique_over_threads_and_pools) {
+TEST(acceptance_12_ids_are_unique_over_threads_and_pools, "sim:memory=1G") {
     static struct ids ids;
-    struct rig rig = rig_make("sim", "memory=1G");
-    struct crew crews[2] = {{.pool = pool_make(rig.device, "one"), .queue = rig.queue},
-                            {.pool = pool_make(rig.device, "two"), .queue = rig.queue}};
+    struct crew crews[2] = {{.pool = pool_make(rig->device, "one"), .queue = rig->queue},
+                            {.pool = pool_make(rig->device, "two"), .queue = rig->queue}};
     pthread_t threads[4];
     for (int i = 0; i < 2; i++) {
         pthread_barrier_init(&crews[i].start, NULL, 2);
@@ -371,14 +364,13 @@ TEST(acceptance_12_ids_are_unique_over_threads_and_pools) {
         pthread_join(threads[i], NULL);
     }
     ids.count = 0;
-    vram_live_query query = {.size = sizeof query, .context = rig.context};
+    vram_live_query query = {.size = sizeof query, .context = rig->context};
     assert_ok(vram_live_visit(&query, keep_id, &ids));
     assert_int_equal(ids.count, 2000);
     qsort(ids.all, ids.count, sizeof ids.all[0], by_number);
     for (uint32_t i = 1; i < ids.count; i++) {
         assert_true(ids.all[i] > ids.all[i - 1]);
     }
-    vram_context_destroy(rig.context);
 }
 
 EACH_TEST(begin, clean)

@@ -225,24 +225,23 @@ static void read_twice(struct history *history, struct trace *trace) {
 
 /* Blocks that nobody freed end with their pool, whichever way it ends: they are leaks, and live no
    more. */
-TEST(blocks_end_with_their_pool) {
+TEST(blocks_end_with_their_pool, "sim:memory=1G") {
     enum { POOLS = 300, EACH = 3 }; /* more pools than a report tells apart */
     struct history history;
     struct trace trace;
     vram_addr addr;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_trace *writing = begin_trace(&rig, 0);
+    vram_trace *writing = begin_trace(rig, 0);
     for (int i = 0; i < POOLS; i++) {
-        vram_pool *pool = pool_of(&rig, NULL);
+        vram_pool *pool = pool_of(rig, NULL);
         for (int k = 0; k < EACH; k++) {
-            assert_ok(vram_alloc(pool, MIB, rig.queue, &addr));
+            assert_ok(vram_alloc(pool, MIB, rig->queue, &addr));
         }
-        assert_ok(vram_free(addr, rig.queue));
+        assert_ok(vram_free(addr, rig->queue));
         if (i < POOLS - 1) {
             assert_ok(vram_pool_destroy(pool));
         }
     }
-    vram_device_close(rig.device);
+    vram_device_close(rig->device);
     assert_ok(vram_trace_end(writing));
     read_twice(&history, &trace);
     assert_int_equal(history.peak_bytes, EACH * MIB);
@@ -255,7 +254,6 @@ TEST(blocks_end_with_their_pool) {
     assert_int_equal(trace.thread_count, 1);
     history_free(&history);
     trace_free(&trace);
-    vram_context_destroy(rig.context);
 }
 
 /* It ends with its context, and the next one can begin. */

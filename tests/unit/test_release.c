@@ -353,24 +353,23 @@ static const vram_monitor_options quick = {
     .size = sizeof quick, .interval_ns = 1000000, .maintain_ns = 1};
 
 /* Nobody allocates, and yet pressure is told of, and idle caches go. */
-TEST(a_monitor_looks_from_time_to_time) {
+TEST(a_monitor_looks_from_time_to_time, "sim:memory=1G") {
     atomic_int calls = 0;
     vram_watch_options options = {.size = sizeof options, .call = count_calls, .user = &calls};
     vram_monitor *monitor, *second;
     vram_watch *watch;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, NULL);
+    vram_pool *pool = pool_of(rig, NULL);
     vram_addr taken;
-    cache_blocks(&rig, pool, 2 * KIB, 20, 0);
+    cache_blocks(rig, pool, 2 * KIB, 20, 0);
     assert_ok(vram_pool_watch_begin(pool, &options, &watch));
-    assert_ok(vram_monitor_begin(rig.context, &quick, &monitor));
-    assert_ok(vram_monitor_begin(rig.context, NULL, &second));
-    assert_ok(vram_device_alloc(rig.device, 960 * MIB, VRAM_MEMORY_DEVICE, &taken));
+    assert_ok(vram_monitor_begin(rig->context, &quick, &monitor));
+    assert_ok(vram_monitor_begin(rig->context, NULL, &second));
+    assert_ok(vram_device_alloc(rig->device, 960 * MIB, VRAM_MEMORY_DEVICE, &taken));
     assert_true(wait_for(&calls, 2)); /* up: warn and emergency */
-    assert_ok(vram_device_free(rig.device, taken));
+    assert_ok(vram_device_free(rig->device, taken));
     assert_true(wait_for(&calls, 4)); /* and down */
     for (int i = 0; i < 5000 && stats_of(pool).cached_bytes; i++) {
-        assert_ok(vram_sim_clock_advance(rig.context, 1000)); /* maintenance goes by that */
+        assert_ok(vram_sim_clock_advance(rig->context, 1000)); /* maintenance goes by that */
         vr_os_sleep(1000000);
     }
     assert_int_equal(stats_of(pool).cached_bytes, 0);
@@ -378,8 +377,7 @@ TEST(a_monitor_looks_from_time_to_time) {
     assert_int_equal(vram_monitor_end(monitor), VRAM_ERR_STALE);
     assert_ok(vram_monitor_end(NULL));
     /* The second ends with the context. */
-    vram_device_close(rig.device);
-    vram_context_destroy(rig.context);
+    vram_device_close(rig->device);
 }
 
 struct ending {

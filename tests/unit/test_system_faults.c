@@ -78,14 +78,13 @@ static void *wait_for_point(void *argument) {
 }
 
 /* A device is lost under 64 threads that wait for it: all of them are told, at once. */
-TEST(all_who_wait_are_told_of_a_loss) {
+TEST(all_who_wait_are_told_of_a_loss, "sim:memory=64M,lag=1000") {
     enum { WAITERS = 64 };
     struct waiter waiters[WAITERS];
-    struct rig rig = rig_make("sim", "memory=64M,lag=1000");
     vram_point point;
-    hook_set(rig.device);
+    hook_set(rig->device);
     hook.poll_answer = VRAM_ERR_NOT_READY;
-    assert_ok(vram_queue_mark(rig.queue, &point));
+    assert_ok(vram_queue_mark(rig->queue, &point));
     for (int i = 0; i < WAITERS; i++) {
         waiters[i] = (struct waiter){.point = point};
         assert_int_equal(pthread_create(&waiters[i].thread, NULL, wait_for_point, &waiters[i]), 0);
@@ -98,7 +97,6 @@ TEST(all_who_wait_are_told_of_a_loss) {
         assert_int_equal(waiters[i].status, VRAM_ERR_DEVICE_LOST);
     }
     assert_true(vr_os_now() - began < 10 * SECOND);
-    vram_context_destroy(rig.context);
 }
 
 /* ---------------------------------------------------------------------- the system */

@@ -335,36 +335,33 @@ TEST(stacks_without_memory) {
 
 /* Allocations without a tag have a site of their own, which the first one makes. If that one is a
    hit, its block goes back to its bin, small or exact, and the request path has it. */
-TEST(a_hit_waits_for_its_site) {
+TEST(a_hit_waits_for_its_site, "sim:memory=1G") {
     static const uint64_t sizes[] = {1000, 40 * KIB};
-    struct rig rig = rig_make("sim", "memory=1G");
     for (int i = 0; i < 2; i++) {
-        vram_pool *pool = pool_make(&rig, VRAM_SWITCH_ON);
-        vram_addr tagged = take(pool, sizes[i], "tag", rig.queue);
-        assert_ok(vram_free(tagged, rig.queue));
-        vram_addr plain = take(pool, sizes[i], NULL, rig.queue);
+        vram_pool *pool = pool_make(rig, VRAM_SWITCH_ON);
+        vram_addr tagged = take(pool, sizes[i], "tag", rig->queue);
+        assert_ok(vram_free(tagged, rig->queue));
+        vram_addr plain = take(pool, sizes[i], NULL, rig->queue);
         assert_int_equal(plain, tagged);
         assert_int_equal(totals_of(pool).count, 1);
         assert_int_equal(stats_of(pool).hits, 1);
-        assert_ok(vram_free(plain, rig.queue));
+        assert_ok(vram_free(plain, rig->queue));
     }
-    vram_context_destroy(rig.context);
 }
 
 /* Hits are hits, counters are what they would be without, and what is live is told exactly. */
-TEST(tracked_pools_count_as_others_do) {
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pools[2] = {pool_make(&rig, VRAM_SWITCH_OFF), pool_make(&rig, VRAM_SWITCH_ON)};
+TEST(tracked_pools_count_as_others_do, "sim:memory=1G") {
+    vram_pool *pools[2] = {pool_make(rig, VRAM_SWITCH_OFF), pool_make(rig, VRAM_SWITCH_ON)};
     assert_null(inside(pools[0])->track);
     assert_non_null(inside(pools[1])->track);
     vram_pool_stats stats[2];
     for (int i = 0; i < 2; i++) {
         for (int round = 0; round < 1000; round++) {
-            vram_addr a = take(pools[i], 1000, NULL, rig.queue);
-            vram_addr b = take(pools[i], 100 * KIB, "tag", rig.queue);
-            assert_ok(vram_free(a, rig.queue));
-            assert_ok(vram_free(b, rig.queue));
-            assert_int_equal(vram_free(b, rig.queue), VRAM_ERR_INVALID);
+            vram_addr a = take(pools[i], 1000, NULL, rig->queue);
+            vram_addr b = take(pools[i], 100 * KIB, "tag", rig->queue);
+            assert_ok(vram_free(a, rig->queue));
+            assert_ok(vram_free(b, rig->queue));
+            assert_int_equal(vram_free(b, rig->queue), VRAM_ERR_INVALID);
         }
         stats[i] = stats_of(pools[i]);
     }
@@ -376,30 +373,27 @@ TEST(tracked_pools_count_as_others_do) {
     assert_int_equal(totals_of(pools[1]).allocs, 2000);
     assert_int_equal(totals_of(pools[1]).frees, 2000);
     assert_int_equal(totals_of(pools[1]).count, 0);
-    vram_context_destroy(rig.context);
 }
 
 /* Who decides: the pool, the device, the option, the preset, the build; the environment before
    all. */
-TEST(tracking_is_a_choice) {
-    struct rig rig = rig_make("sim", "memory=1G");
+TEST(tracking_is_a_choice, "sim:memory=1G") {
     vram_pool *pool;
     assert_ok(vram_option_set("preset", "inference"));
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
     assert_null(inside(pool)->track);
     vram_pool_options flagged = {.size = sizeof flagged, .flags = VRAM_POOL_TRACKED};
-    assert_ok(vram_pool_create(rig.device, &flagged, &pool));
+    assert_ok(vram_pool_create(rig->device, &flagged, &pool));
     assert_non_null(inside(pool)->track);
     assert_ok(vram_option_set("tracking", "on"));
-    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    assert_ok(vram_pool_create(rig->device, NULL, &pool));
     assert_non_null(inside(pool)->track);
     vr_option_reset();
     setenv("VRAM_TRACKING", "off", 1);
-    assert_null(inside(pool_make(&rig, VRAM_SWITCH_ON))->track);
+    assert_null(inside(pool_make(rig, VRAM_SWITCH_ON))->track);
     vr_option_reset();
     setenv("VRAM_TRACKING", "on", 1);
-    assert_non_null(inside(pool_make(&rig, VRAM_SWITCH_OFF))->track);
-    vram_context_destroy(rig.context);
+    assert_non_null(inside(pool_make(rig, VRAM_SWITCH_OFF))->track);
 }
 
 /* -------------------------------------------------------------------- events */
@@ -417,20 +411,19 @@ static void hear(void *user, const struct vr_event *event) {
     }
 }
 
-TEST(listeners_hear_everything_in_order) {
+TEST(listeners_hear_everything_in_order, "sim:memory=64M") {
     static struct heard heard;
     heard.count = 0;
-    struct rig rig = rig_make("sim", "memory=64M");
     assert_ok(vr_events_to(hear, &heard));
     assert_int_equal(vr_events_to(hear, &heard), VRAM_ERR_BUSY);
-    vram_pool *pool = pool_make(&rig, VRAM_SWITCH_ON);
-    vram_addr a = take(pool, 1000, "tag", rig.queue);
-    assert_ok(vram_free(a, rig.queue));
-    vram_addr b = take(pool, 900, NULL, rig.queue); /* the same block, a hit */
+    vram_pool *pool = pool_make(rig, VRAM_SWITCH_ON);
+    vram_addr a = take(pool, 1000, "tag", rig->queue);
+    assert_ok(vram_free(a, rig->queue));
+    vram_addr b = take(pool, 900, NULL, rig->queue); /* the same block, a hit */
     assert_int_equal(a, b);
     assert_int_equal(stats_of(pool).cache_hits, 1);
     assert_true(
-        vram_status_is_exhausted(vram_alloc(pool, UINT64_C(1) << 40, rig.queue, &(vram_addr){0})));
+        vram_status_is_exhausted(vram_alloc(pool, UINT64_C(1) << 40, rig->queue, &(vram_addr){0})));
     assert_ok(vram_pool_destroy(pool));
     assert_ok(vr_events_to(NULL, NULL));
     static const enum vr_event_kind kinds[] = {
@@ -440,30 +433,28 @@ TEST(listeners_hear_everything_in_order) {
     for (uint32_t i = 0; i < 7; i++) {
         assert_int_equal(heard.events[i].kind, kinds[i]);
         assert_int_equal(heard.events[i].pool, (uintptr_t)pool);
-        assert_int_equal(heard.events[i].device, (uintptr_t)rig.device);
+        assert_int_equal(heard.events[i].device, (uintptr_t)rig->device);
     }
     assert_int_equal(heard.events[1].id, heard.events[2].id);
     assert_true(heard.events[3].id > heard.events[2].id);
     assert_int_equal(heard.events[1].addr, a);
     assert_int_equal(heard.events[1].bytes, 1000);
     assert_int_equal(heard.events[1].held, 1024);
-    assert_int_equal(heard.events[1].queue, (uintptr_t)rig.queue);
+    assert_int_equal(heard.events[1].queue, (uintptr_t)rig->queue);
     assert_int_equal(heard.events[2].bytes, 1000);
     assert_int_equal(heard.events[6].bytes, 900);
     assert_true(vram_status_is_exhausted(heard.events[5].status));
-    vram_context_destroy(rig.context);
 }
 
 /* Hits are told quickly, with all that is known of them. */
-TEST(hits_are_told_with_their_tags) {
+TEST(hits_are_told_with_their_tags, "sim:memory=64M") {
     static struct heard heard;
     heard.count = 0;
-    struct rig rig = rig_make("sim", "memory=64M");
     assert_ok(vr_events_to(hear, &heard));
-    vram_pool *pool = pool_make(&rig, VRAM_SWITCH_ON);
+    vram_pool *pool = pool_make(rig, VRAM_SWITCH_ON);
     for (int i = 0; i < 10; i++) {
-        vram_addr addr = take(pool, 1000, i % 2 ? "tag" : NULL, rig.queue);
-        assert_ok(vram_free(addr, rig.queue));
+        vram_addr addr = take(pool, 1000, i % 2 ? "tag" : NULL, rig->queue);
+        assert_ok(vram_free(addr, rig->queue));
     }
     assert_int_equal(stats_of(pool).cache_hits, 9);
     assert_ok(vr_events_to(NULL, NULL));
@@ -473,7 +464,7 @@ TEST(hits_are_told_with_their_tags) {
         assert_int_equal(event->kind, i % 2 ? VR_EVENT_FREE : VR_EVENT_ALLOC);
         assert_int_equal(event->bytes, 1000);
         assert_int_equal(event->held, 1024);
-        assert_int_equal(event->queue, (uintptr_t)rig.queue);
+        assert_int_equal(event->queue, (uintptr_t)rig->queue);
         assert_int_equal(event->thread, vr_os_thread_number());
         assert_int_not_equal(event->time_ns, 0);
         assert_true(i % 2 ? event->id == event[-1].id && event->addr == event[-1].addr
@@ -484,7 +475,6 @@ TEST(hits_are_told_with_their_tags) {
             assert_null(event->tag);
         }
     }
-    vram_context_destroy(rig.context);
 }
 
 static vr_atomic_u32 ready, receivers;
