@@ -27,8 +27,10 @@ TEST(any_item_can_go) {
         struct item items[4] = {{.value = 1}, {.value = 2}, {.value = 3}, {.value = 4}};
         vr_list_init(&list);
         for (int i = 0; i < 4; i++) {
+            assert_false(vr_link_linked(&items[i].link));
             vr_list_append(&list, &items[i].link);
         }
+        assert_int_equal(sum_in_order(&list), 1234);
         vr_link_remove(&items[gone].link);
         vr_link_remove(&items[gone].link); /* twice is once */
         assert_false(vr_link_linked(&items[gone].link));
