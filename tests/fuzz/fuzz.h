@@ -81,6 +81,18 @@ size_t fuzz_split_lines(const uint8_t *data, size_t bytes, struct fuzz_part *par
 /* Values of JSON, at every depth, with their names and commas. */
 size_t fuzz_split_json(const uint8_t *data, size_t bytes, struct fuzz_part *parts);
 
+/* The lines of an input, for what takes several texts. */
+enum { FUZZ_FIELD_BYTES = 512 };
+struct fuzz_field {
+    char text[FUZZ_FIELD_BYTES];
+    const char *given; /* the text; NULL: the input ends before it */
+};
+void fuzz_fields(const uint8_t *data, size_t bytes, struct fuzz_field *fields, size_t count);
+
+/* Numbers with their lowest byte first. */
+uint64_t fuzz_get(const uint8_t *from, size_t bytes);
+void fuzz_put(uint8_t *to, uint64_t value, size_t bytes);
+
 /* A number below `below` that follows from the bytes: for checks that only a part of the inputs
    gets, the same input always the same ones. */
 uint64_t fuzz_choice(const uint8_t *data, size_t bytes, uint64_t below);

@@ -12,7 +12,7 @@ static const char fuzz_words[] =
     " GET HEAD POST /metrics /-/healthy / localhost [::1]:9865 127.0.0.1:9865 a.example \n"
     " application/openmetrics-text .. :";
 
-enum { FIELDS = 4, FIELD_BYTES = 512 };
+enum { METHOD, PATH, HOST, ACCEPT, FIELDS };
 
 static const char body[] = "vram_process_pools{pid=\"1\"} 1\n";
 
@@ -42,24 +42,15 @@ static void expect(struct exporter_options *options, const struct http_request *
 }
 
 static int fuzz_take(const uint8_t *data, size_t bytes) {
-    char fields[FIELDS][FIELD_BYTES] = {{0}};
-    bool given[FIELDS] = {false}, fail = bytes > 0 && data[0] == '!';
-    size_t field = 0, used = 0;
-    for (size_t i = 0; i < bytes && field < FIELDS; i++) {
-        given[field] = true;
-        if (data[i] == '\n') {
-            field++;
-            used = 0;
-        } else if (used < FIELD_BYTES - 1 && data[i] != 0) {
-            fields[field][used++] = (char)data[i];
-        }
-    }
+    static struct fuzz_field fields[FIELDS];
+    bool fail = bytes > 0 && data[0] == '!';
     struct exporter_options options = {
         .hosts = {"a.example"}, .host_count = 1, .metrics = metrics, .user = &fail};
-    struct http_request request = {.method = given[0] ? fields[0] : NULL,
-                                   .path = given[1] ? fields[1] : NULL,
-                                   .host = given[2] ? fields[2] : NULL,
-                                   .accept = given[3] ? fields[3] : NULL};
+    fuzz_fields(data, bytes, fields, FIELDS);
+    struct http_request request = {.method = fields[METHOD].given,
+                                   .path = fields[PATH].given,
+                                   .host = fields[HOST].given,
+                                   .accept = fields[ACCEPT].given};
     expect(&options, &request, fail);
     /* A name that merely ends or begins as an allowed one is another name. */
     FUZZ_EXPECT(!exporter_host_allowed(&options, "a.example.evil") &&

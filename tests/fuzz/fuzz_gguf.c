@@ -41,23 +41,9 @@ static int fuzz_take(const uint8_t *data, size_t bytes) {
 
 enum { HEAD = 24, AT_TENSORS = 8, AT_PAIRS = 16, ARRAY = 9, TEXT = 8 };
 
-static uint64_t get(const uint8_t *from, size_t bytes) {
-    uint64_t value = 0;
-    for (size_t i = bytes; i-- > 0;) {
-        value = value << 8 | from[i];
-    }
-    return value;
-}
-
-static void put(uint8_t *to, uint64_t value) {
-    for (size_t i = 0; i < 8; i++) {
-        to[i] = (uint8_t)(value >> 8 * i);
-    }
-}
-
 /* The end of a text that begins here; 0: there is none. */
 static size_t text_end(const uint8_t *data, size_t bytes, size_t at) {
-    uint64_t length = at > 0 && at + 8 <= bytes ? get(data + at, 8) : UINT64_MAX;
+    uint64_t length = at > 0 && at + 8 <= bytes ? fuzz_get(data + at, 8) : UINT64_MAX;
     return at + 8 <= bytes && length <= bytes - at - 8 ? at + 8 + (size_t)length : 0;
 }
 
@@ -67,7 +53,7 @@ static size_t value_end(const uint8_t *data, size_t bytes, size_t at, uint64_t t
         return text_end(data, bytes, at);
     }
     if (type == ARRAY && at + 12 <= bytes) {
-        uint64_t of = get(data + at, 4), count = get(data + at + 4, 8);
+        uint64_t of = fuzz_get(data + at, 4), count = fuzz_get(data + at + 4, 8);
         at += 12;
         for (uint64_t i = 0; of == TEXT && i < count && at > 0; i++) {
             at = text_end(data, bytes, at);
@@ -87,7 +73,7 @@ static size_t part_end(const uint8_t *data, size_t bytes, size_t at, bool *tenso
     }
     *tensor = name - at >= 8 + 6 && (memcmp(data + name - 6, "weight", 6) == 0 ||
                                      memcmp(data + name - 4, "bias", 4) == 0);
-    uint64_t number = get(data + name, 4);
+    uint64_t number = fuzz_get(data + name, 4);
     if (!*tensor) {
         return value_end(data, bytes, name + 4, number);
     }
@@ -116,8 +102,8 @@ static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
         at = end;
     }
     if (counts[0] + counts[1] > 0) {
-        put(data + AT_TENSORS, counts[1]);
-        put(data + AT_PAIRS, counts[0]);
+        fuzz_put(data + AT_TENSORS, counts[1], 8);
+        fuzz_put(data + AT_PAIRS, counts[0], 8);
     }
     return bytes;
 }

@@ -89,8 +89,8 @@ static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
     /* zlib looks at the checksum with the last byte, which is there but was not counted. */
     size_t all = out.bytes < OUT_MAX ? out.bytes + 1 : OUT_MAX;
     uint64_t trailer = (uint64_t)all << 32 | chunk_crc(out.text, all);
-    for (unsigned i = 0; !out.good && i < TRAILER; i++) {
-        data[bytes - TRAILER + i] = (uint8_t)(trailer >> 8 * i);
+    if (!out.good) {
+        fuzz_put(data + bytes - TRAILER, trailer, TRAILER);
     }
     return bytes;
 }

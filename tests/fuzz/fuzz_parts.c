@@ -2,6 +2,8 @@
 /* fuzz_parts.c: splits of inputs for formats that several targets read, and a choice by them. */
 #include "fuzz.h"
 
+#include <string.h>
+
 uint64_t fuzz_choice(const uint8_t *data, size_t bytes, uint64_t below) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
     for (size_t i = 0; i < bytes; i++) {
@@ -59,4 +61,32 @@ size_t fuzz_split_json(const uint8_t *data, size_t bytes, struct fuzz_part *part
         }
     }
     return count;
+}
+
+void fuzz_fields(const uint8_t *data, size_t bytes, struct fuzz_field *fields, size_t count) {
+    size_t field = 0, used = 0;
+    memset(fields, 0, count * sizeof *fields);
+    for (size_t i = 0; i < bytes && field < count; i++) {
+        fields[field].given = fields[field].text;
+        if (data[i] == '\n') {
+            field++;
+            used = 0;
+        } else if (used < FUZZ_FIELD_BYTES - 1 && data[i] != 0) {
+            fields[field].text[used++] = (char)data[i];
+        }
+    }
+}
+
+uint64_t fuzz_get(const uint8_t *from, size_t bytes) {
+    uint64_t value = 0;
+    for (size_t i = bytes; i-- > 0;) {
+        value = value << 8 | from[i];
+    }
+    return value;
+}
+
+void fuzz_put(uint8_t *to, uint64_t value, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) {
+        to[i] = (uint8_t)(value >> 8 * i);
+    }
 }

@@ -142,12 +142,6 @@ static size_t split(const uint8_t *data, size_t bytes, struct fuzz_part *parts) 
     return count;
 }
 
-static void number_put(uint8_t *to, uint64_t value) {
-    for (int i = 0; i < 8; i++) {
-        to[i] = (uint8_t)(value >> 8 * i);
-    }
-}
-
 /* Checksums and lengths of an address and a token. */
 static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
     size_t sealed = bytes > 0 && data[0] == 't' ? 64 : bytes - 1;
@@ -157,13 +151,13 @@ static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
         return bytes;
     }
     if (data[0] == 'a') {
-        number_put(data + 1 + 8, sealed);
-        number_put(data + 1 + 32, sealed - 56 - data[1 + 40]);
+        fuzz_put(data + 1 + 8, sealed, 8);
+        fuzz_put(data + 1 + 32, sealed - 56 - data[1 + 40], 8);
     }
     for (size_t i = 0; i < sealed - 8; i++) {
         sum = (sum ^ data[1 + i]) * UINT64_C(0x100000001b3);
     }
-    number_put(data + 1 + sealed - 8, sum);
+    fuzz_put(data + 1 + sealed - 8, sum, 8);
     return bytes;
 }
 

@@ -76,10 +76,6 @@ static size_t header_end(const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-static size_t split(const uint8_t *data, size_t bytes, struct fuzz_part *parts) {
-    return fuzz_split_json(data, bytes, parts);
-}
-
 /* Makes the length of the header right, and gives the data as many bytes as its offsets say. */
 static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
     static const char key[] = "\"data_offsets\":[";
@@ -97,9 +93,7 @@ static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
             most = last > most && last < capacity ? last : most;
         }
     }
-    for (size_t i = 0; i < LENGTH; i++) {
-        data[i] = (uint8_t)((uint64_t)(end - LENGTH) >> 8 * i);
-    }
+    fuzz_put(data, end - LENGTH, LENGTH);
     if (most > capacity - end) {
         return bytes;
     }
@@ -107,4 +101,4 @@ static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
     return end + most;
 }
 
-FUZZ_TARGET(safetensors, .split = split, .mend = mend)
+FUZZ_TARGET(safetensors, .split = fuzz_split_json, .mend = mend)

@@ -13,7 +13,7 @@ static const char fuzz_words[] =
     " GET HEAD POST /TOKEN/ /TOKEN/live.json generation= from= & 18446744073709551616 localhost"
     " 127.0.0.1:80 [::1]:80 evil.example http:// http://localhost null \n ..";
 
-enum { METHOD, PATH, QUERY, HOST, ORIGIN, FIELDS, FIELD_BYTES = 512 };
+enum { METHOD, PATH, QUERY, HOST, ORIGIN, FIELDS };
 
 static const char page[] = "<p>page</p>";
 static const char secret[] = "{\"secret\": 1}";
@@ -64,35 +64,26 @@ static void expect(const struct serve_options *options, const struct http_reques
 }
 
 /* The field with the token where TOKEN stands. */
-static void token_put(const char *token, const char *from, char to[FIELD_BYTES * 2]) {
+static void token_put(const char *token, const char *from, char to[FUZZ_FIELD_BYTES * 2]) {
     const char *at = strstr(from, "TOKEN");
     size_t before = at != NULL ? (size_t)(at - from) : strlen(from);
-    snprintf(to, FIELD_BYTES * 2, "%.*s%s%s", (int)before, from, at != NULL ? token : "",
+    snprintf(to, FUZZ_FIELD_BYTES * 2, "%.*s%s%s", (int)before, from, at != NULL ? token : "",
              at != NULL ? at + 5 : "");
 }
 
 static int fuzz_take(const uint8_t *data, size_t bytes) {
-    char fields[FIELDS][FIELD_BYTES] = {{0}}, path[FIELD_BYTES * 2];
-    bool given[FIELDS] = {false};
-    size_t field = 0, used = 0;
-    for (size_t i = 0; i < bytes && field < FIELDS; i++) {
-        given[field] = true;
-        if (data[i] == '\n') {
-            field++;
-            used = 0;
-        } else if (used < FIELD_BYTES - 1 && data[i] != 0) {
-            fields[field][used++] = (char)data[i];
-        }
-    }
+    static struct fuzz_field fields[FIELDS];
+    char path[FUZZ_FIELD_BYTES * 2];
+    fuzz_fields(data, bytes, fields, FIELDS);
     struct serve_options options = {
         .page = page, .page_bytes = sizeof page - 1, .headers = SERVE_HEADERS, .live = live};
     FUZZ_EXPECT(serve_token_make(options.token) && strlen(options.token) == SERVE_TOKEN_MAX - 1);
-    token_put(options.token, fields[PATH], path);
-    struct http_request request = {.method = given[METHOD] ? fields[METHOD] : NULL,
-                                   .path = given[PATH] ? path : NULL,
-                                   .query = given[QUERY] ? fields[QUERY] : NULL,
-                                   .host = given[HOST] ? fields[HOST] : NULL,
-                                   .origin = given[ORIGIN] ? fields[ORIGIN] : NULL};
+    token_put(options.token, fields[PATH].text, path);
+    struct http_request request = {.method = fields[METHOD].given,
+                                   .path = fields[PATH].given ? path : NULL,
+                                   .query = fields[QUERY].given,
+                                   .host = fields[HOST].given,
+                                   .origin = fields[ORIGIN].given};
     expect(&options, &request);
     options.token[0] = options.token[0] == '0' ? '1' : '0'; /* the client knows another */
     expect(&options, &request);

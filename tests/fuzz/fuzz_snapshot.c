@@ -14,14 +14,6 @@ static int fuzz_take(const uint8_t *data, size_t bytes) {
 
 /* ---------------------------------------------------------------- structure */
 
-static uint64_t get(const uint8_t *from, size_t bytes) {
-    uint64_t value = 0;
-    for (size_t i = bytes; i-- > 0;) {
-        value = value << 8 | from[i];
-    }
-    return value;
-}
-
 /* Bytes of the opcode that begins here with its arguments; 0: it is cut off. */
 static size_t opcode_bytes(const uint8_t *at, size_t left) {
     static const struct {
@@ -37,7 +29,7 @@ static size_t opcode_bytes(const uint8_t *at, size_t left) {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (at[0] != 0 && strchr(kinds[i].codes, at[0]) != NULL) {
             size_t bytes = 1 + kinds[i].fixed + kinds[i].length;
-            uint64_t more = bytes <= left ? get(at + 1, kinds[i].length) : 0;
+            uint64_t more = bytes <= left ? fuzz_get(at + 1, kinds[i].length) : 0;
             return bytes <= left && more <= left - bytes ? bytes + (size_t)more : 0;
         }
     }
@@ -72,8 +64,8 @@ static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
         bool begins = some == 9 && data[at] == 0x95;
         if (begins || at + some >= bytes || some == 0) {
             uint64_t length = (begins ? at : bytes) - frame;
-            for (size_t i = 0; frame > 0 && i < 8; i++) {
-                data[frame - 8 + i] = (uint8_t)(length >> 8 * i);
+            if (frame > 0) {
+                fuzz_put(data + frame - 8, length, 8);
             }
             frame = begins ? at + some : frame;
         }
