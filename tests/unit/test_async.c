@@ -320,3 +320,36 @@ TEST(a_device_closes_under_a_producer) {
     vr_async_finish(record[2], VRAM_OK); /* after the context's handle: it goes now */
     assert_ok(vram_async_poll(&async[2]));
 }
+
+TEST(callbacks_need_no_question) {
+    static struct gate gate;
+    struct told told[3] = {{0}};
+    uint64_t pending = 7;
+    struct rig rig = rig_make("host", NULL);
+    gate_shut(rig.device, rig.queue, &gate);
+    vram_async first = async_here(rig.queue, "first"), ended = async_here(rig.queue, "ended");
+    assert_ok(vram_async_then(&first, tell, &told[0]));
+    assert_ok(vram_async_then(&ended, tell, &told[1]));
+    vram_async copy = ended;
+    vram_async_end(&ended); /* given up, the call is made all the same */
+    assert_int_equal(vram_async_then(&copy, tell, &told[2]), VRAM_ERR_STALE);
+    assert_ok(vram_async_poll_all(rig.device, &pending));
+    assert_int_equal(pending, 2);
+    gate_open(&gate);
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_int_equal(times(&told[0]) + times(&told[1]), 0);
+    assert_ok(vram_async_poll_all(rig.device, &pending));
+    assert_int_equal(pending, 0);
+    assert_int_equal(times(&told[0]), 1);
+    assert_int_equal(times(&told[1]), 1);
+    assert_int_equal(vr_handle_live(VR_KIND_ASYNC), 0);
+
+    gate_shut(rig.device, rig.queue, &gate);
+    vram_async last = async_here(rig.queue, "last");
+    assert_ok(vram_async_then(&last, tell, &told[2]));
+    gate_open(&gate);
+    vram_queue_destroy(rig.queue); /* nobody asked: the end of the queue is the last moment */
+    assert_int_equal(times(&told[2]), 1);
+    assert_ok(vram_async_poll(&last));
+    vram_context_destroy(rig.context);
+}

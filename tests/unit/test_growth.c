@@ -337,3 +337,24 @@ TEST(a_lying_driver_leaves_the_buffer) {
         rig_end_clean(&rig);
     }
 }
+
+/* Damage of the old memory is reported, and the buffer has still moved with its contents. */
+TEST(damage_is_told_behind_a_move) {
+    for (int resize = 0; resize < 2; resize++) {
+        struct rig rig = rig_make("sim", "memory=64M,granule=64K,lag=3");
+        vram_pool *pool = pool_make(&rig, VRAM_POOL_RED_ZONES);
+        vram_buffer *buffer = buffer_of(pool, 64 * KIB, rig.queue);
+        put(rig.queue, buffer, 0, 64 * KIB, 5);
+        assert_ok(vram_queue_fill(rig.queue, info_of(buffer).addr + 64 * KIB + 1, 0x11, 1, 1));
+        vram_log_set(NULL, NULL, VRAM_LOG_OFF); /* damage is logged as an error */
+        vram_status status = resize ? vram_buffer_resize(buffer, 256 * KIB, rig.queue)
+                                    : vram_buffer_reserve(buffer, 256 * KIB, rig.queue);
+        assert_int_equal(status, VRAM_ERR_CORRUPT);
+        assert_non_null(strstr(vram_error_get()->text, "behind its end"));
+        assert_int_equal(info_of(buffer).used_bytes, (resize ? 256 : 64) * KIB);
+        assert_int_equal(info_of(buffer).capacity_bytes, 256 * KIB);
+        assert_true(is_there(rig.queue, buffer, 64 * KIB, 5));
+        assert_ok(vram_buffer_destroy(buffer));
+        rig_end_clean(&rig);
+    }
+}

@@ -9,6 +9,7 @@
 #include "vram/limits.h"
 #include "vram/named.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -529,6 +530,23 @@ TEST(cached_blocks_bound_the_pool) {
 
 /* --------------------------------------------------------------------- bad input */
 
+/* Numbers that are none are refused by every call that takes limits, and change nothing. */
+TEST(bad_limits_are_refused, "sim:memory=1G") {
+    const vram_limits bad[] = {{.size = sizeof bad[0], .fraction = -0.1},
+                               {.size = sizeof bad[0], .fraction = NAN},
+                               {.size = sizeof bad[0], .fraction = INFINITY},
+                               {.size = sizeof bad[0], .tracking = (vram_switch)3}};
+    vram_pool *pool = pool_with(rig->device, (vram_limits){.fraction = 0.6}), *none = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        vram_pool_options options = {.size = sizeof options, .limits = &bad[i]};
+        assert_int_equal(vram_pool_limits_set(pool, &bad[i]), VRAM_ERR_INVALID);
+        assert_int_equal(vram_device_limits_set(rig->device, &bad[i]), VRAM_ERR_INVALID);
+        assert_int_equal(vram_pool_create(rig->device, &options, &none), VRAM_ERR_INVALID);
+    }
+    assert_null(none);
+    assert_true(limits_of(pool).fraction == 0.6);
+}
+
 /* 0 is what was not set, of a pool, a device and in the environment: it takes no limit away and
    sets none. */
 TEST(limits_of_0_are_not_set) {
@@ -547,6 +565,19 @@ TEST(limits_of_0_are_not_set) {
     assert_int_equal(limits.cached_blocks, 8);
     vram_addr addr;
     assert_ok(vram_alloc(pool, 256 * MIB, NULL, &addr));
+    rig_end_clean(&rig);
+}
+
+/* Lowered later, caches give up what they have too much. */
+TEST(cached_blocks_can_be_lowered) {
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_with(rig.device, (vram_limits){.tracking = VRAM_SWITCH_OFF});
+    use_blocks(pool, rig.queue, 4 * KIB);
+    assert_true(stats_of(pool).cached_bytes > 3 * 4 * KIB);
+    assert_ok(set_limits(pool, (vram_limits){.cached_blocks = 3}));
+    assert_true(stats_of(pool).cached_bytes <= 3 * 4 * KIB);
+    use_blocks(pool, rig.queue, 4 * KIB);
+    assert_in_range(stats_of(pool).cached_bytes, 4 * KIB, 3 * 4 * KIB);
     rig_end_clean(&rig);
 }
 

@@ -129,6 +129,8 @@ TEST(what_cannot_shrink_stays, "sim:memory=64M") {
         assert_ok(vram_buffer_resize(buffers[i], 100, NULL));
         assert_ok(vram_buffer_fit(buffers[i], NULL));
         assert_int_equal(info_of(buffers[i]).capacity_bytes, 4096);
+        vram_status grown = vram_buffer_resize(buffers[i], 8192, rig->queue);
+        assert_int_equal(grown, i ? VRAM_OK : VRAM_ERR_INVALID); /* out of the shared block */
     }
     vram_error_clear();
 }

@@ -343,3 +343,33 @@ TEST(poison_under_way_keeps_the_block) {
     }
     assert_true(failed > 0);
 }
+
+/* A block that another queue was said to use is poisoned behind that use, and pinned ones are left
+   alone. */
+TEST(other_users_are_waited_for) {
+    for (uint32_t seed = 1; seed < 12; seed++) {
+        char sim[64];
+        snprintf(sim, sizeof sim, "memory=8M,granule=64K,lag=80,seed=%u", seed);
+        struct rig rig = rig_make(sim, VRAM_POOL_POISON | VRAM_POOL_RED_ZONES, 300 * KIB);
+        for (int i = 0; i < 12; i++) {
+            vram_addr addr;
+            assert_ok(vram_alloc(rig.pool, 60 * KIB, rig.queue, &addr));
+            vram_point made;
+            assert_ok(vram_queue_mark(rig.queue, &made));
+            assert_ok(vram_queue_after(rig.other, made));
+            assert_ok(vram_queue_fill(rig.other, addr, 0x44, 1, 60 * KIB));
+            assert_ok(vram_use(addr, rig.other));
+            if (i % 4 == 0) {
+                assert_ok(vram_pin(addr));
+            }
+            assert_ok(vram_free(addr, rig.queue));
+            if (i % 4 == 0) {
+                assert_ok(vram_unpin(addr));
+            }
+        }
+        assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
+        assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
+        assert_int_equal(stats_of(rig.pool).unchecked_blocks, 3); /* the pinned ones */
+        rig_end(&rig, true);
+    }
+}

@@ -286,3 +286,34 @@ TEST(a_lost_device_hangs_nobody, "sim:memory=64M,lag=100,seed=5") {
     assert_took(vram_readback_destroy(readback), 0, 10 * SECOND);
     assert_ok(vram_device_free(rig->device, source));
 }
+
+/* A copy on the device that is too small for the next frame goes before a larger one is given up;
+   a frame whose larger one does not fit either holds the producer, and its slot has none. */
+TEST(a_smaller_copy_makes_room) {
+    enum { SOURCE = 7 * MIB / 2 };
+    vram_frame frame;
+    struct rig rig = rig_make("sim", "memory=6M");
+    vram_readback *readback = readback_of(&rig, 2, VRAM_READBACK_SNAPSHOT, VRAM_READBACK_EVERY);
+    vram_addr source = memory_of(&rig, SOURCE);
+    static const struct {
+        uint64_t bytes, device_bytes;
+        vram_readback_mode mode;
+    } frames[] = {{MIB, MIB, VRAM_READBACK_SNAPSHOT},
+                  {2 * MIB, 2 * MIB, VRAM_READBACK_SNAPSHOT},
+                  {3 * MIB, 0, VRAM_READBACK_HOLD},
+                  {MIB, MIB, VRAM_READBACK_SNAPSHOT}};
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_ok(vram_queue_fill(rig.queue, source, i, 1, SOURCE));
+        vram_error_clear();
+        assert_ok(vram_readback_start(readback, rig.queue, source, frames[i].bytes, NULL));
+        expect_no_record();
+        assert_ok(vram_readback_next(readback, 30 * SECOND, &frame));
+        assert_int_equal(frame.mode, frames[i].mode);
+        expect_all(&frame, (uint8_t)i, frames[i].bytes);
+        assert_ok(vram_readback_release(readback, frame.number));
+        assert_int_equal(stats_of_readback(readback).device_bytes, frames[i].device_bytes);
+    }
+    vram_readback_destroy(readback);
+    assert_ok(vram_device_free(rig.device, source));
+    rig_end_clean(&rig);
+}

@@ -201,3 +201,37 @@ TEST(a_free_meanwhile_wins) {
         rig_end_clean(&rig);
     }
 }
+
+/* Blocks of pools with safety modes keep their size, and blocks that sleep wait until they wake. */
+TEST(some_blocks_are_not_resized) {
+    static const struct {
+        uint32_t flags;
+        const char *asleep; /* a tag, or "" for the pool */
+        vram_status status;
+    } rows[] = {{VRAM_POOL_ZERO_ALLOC, NULL, VRAM_ERR_UNSUPPORTED},
+                {VRAM_POOL_ZERO_FREE, NULL, VRAM_ERR_UNSUPPORTED},
+                {VRAM_POOL_POISON, NULL, VRAM_ERR_UNSUPPORTED},
+                {VRAM_POOL_RED_ZONES, NULL, VRAM_ERR_UNSUPPORTED},
+                {0, "t", VRAM_ERR_BUSY},
+                {0, "", VRAM_ERR_BUSY}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        vram_alloc_options tagged = {.size = sizeof tagged, .tag = "t"};
+        vram_sleep_options sleep = {.size = sizeof sleep, .tag = rows[i].asleep};
+        struct rig rig = rig_make("sim", "memory=1G,real=on");
+        vram_pool *pool = pool_make(&rig, rows[i].flags);
+        vram_addr addr;
+        assert_ok(vram_alloc_with(pool, 8 * MIB, rig.queue, &tagged, &addr));
+        if (rows[i].asleep) {
+            sleep.tag = *rows[i].asleep ? rows[i].asleep : NULL;
+            assert_ok(vram_pool_sleep(pool, &sleep));
+        }
+        assert_int_equal(vram_resize(addr, 9 * MIB, rig.queue), rows[i].status);
+        assert_int_equal(vram_resize(addr, 7 * MIB, rig.queue), rows[i].status);
+        if (rows[i].asleep) {
+            assert_ok(vram_pool_wake(pool, NULL));
+        }
+        assert_int_equal(asked_for(addr), 8 * MIB);
+        assert_ok(vram_free(addr, rig.queue)); /* its red zones are where they were */
+        rig_end_clean(&rig);
+    }
+}

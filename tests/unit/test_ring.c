@@ -311,5 +311,24 @@ static int begin_file(void) {
     }
     return 0;
 }
+/* A send that finds the ring full is a stall, whatever the strategy. */
+TEST(a_full_ring_is_a_stall) {
+    for (int direct = 0; direct < 2; direct++) {
+        vram_ring_options options = options_of(direct ? VRAM_RING_DIRECT : VRAM_RING_SYNC, 4, 0);
+        struct ring_rig world = ring_rig_make(direct ? "host" : "sim", &options, echo_kernel);
+        struct note note = note_of(4);
+        for (uint64_t i = 0; i < 4; i++) {
+            send_note(&world, i, 0);
+        }
+        assert_int_equal(counted(&world, VRAM_TRANSFER_TO_DEVICE).stalls, 0);
+        assert_int_equal(vram_ring_send(world.ring, &note, note_bytes(4), 4, 2000000),
+                         VRAM_ERR_TIMEOUT);
+        assert_int_equal(counted(&world, VRAM_TRANSFER_TO_DEVICE).stalls, 1);
+        assert_true(counted(&world, VRAM_TRANSFER_TO_DEVICE).stall_ns >= 2000000);
+        vram_error_clear();
+        ring_rig_end(&world);
+    }
+}
+
 WHOLE_FILE(begin_file, NULL)
 EACH_TEST(start, nothing_left)

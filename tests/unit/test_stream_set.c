@@ -135,7 +135,9 @@ TEST(acceptance_21_an_error_propagates, "sim:memory=64M") {
     assert_took(assert_int_equal(vram_stream_set_wait(set, 30 * SECOND), VRAM_ERR_BACKEND), 0,
                 10 * SECOND);
     expect_told("stream \"");
+    vram_error_clear();
     assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_BACKEND);
+    expect_told("stream \"");
     hook.poll_answer = VRAM_OK;
     hook.signal_answer = VRAM_ERR_BACKEND;
     assert_int_equal(vram_stream_set_sync(set, &async), VRAM_ERR_BACKEND);
