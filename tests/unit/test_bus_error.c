@@ -75,29 +75,29 @@ static void leave_informed(int number, siginfo_t *info, void *context) {
     leave_well(number);
 }
 
-static int touch_with_handler(void *argument) {
+/* The program's own handler, and where the signal comes from. */
+struct touch {
+    enum { DEFAULT, PLAIN, INFORMED } handler;
+    bool sent;
+    int end; /* of the process */
+};
+
+static int touch(void *argument) {
+    const struct touch *touch = argument;
+    struct sigaction action = {.sa_handler = touch->handler == PLAIN ? leave_well : SIG_DFL};
     int fd;
-    if (signal(SIGBUS, leave_well) == SIG_ERR) {
+    if (touch->handler == INFORMED) {
+        action = (struct sigaction){.sa_sigaction = leave_informed, .sa_flags = SA_SIGINFO};
+    }
+    if (sigaction(SIGBUS, &action, NULL) != 0) { /* a sanitizer may have one */
         return 1;
     }
     map_guarded(&fd);
-    if (argument) {
+    if (touch->sent) {
         kill(getpid(), SIGBUS);
     } else {
         touch_foreign();
     }
-    return 2;
-}
-
-static int touch_with_information(void *argument) {
-    struct sigaction action = {.sa_sigaction = leave_informed, .sa_flags = SA_SIGINFO};
-    int fd;
-    (void)argument;
-    if (sigaction(SIGBUS, &action, NULL) != 0) {
-        return 1;
-    }
-    map_guarded(&fd);
-    touch_foreign();
     return 2;
 }
 
@@ -114,28 +114,16 @@ static int handler_set_later(void *argument) {
     return sigaction(SIGBUS, NULL, &now) == 0 && now.sa_sigaction == leave_informed ? 0 : 2;
 }
 
-static int touch_without_handler(void *argument) {
-    int fd;
-    if (signal(SIGBUS, SIG_DFL) == SIG_ERR) { /* a sanitizer may have one */
-        return 1;
-    }
-    map_guarded(&fd);
-    if (argument) {
-        kill(getpid(), SIGBUS);
-    } else {
-        touch_foreign();
-    }
-    return 2;
-}
-
 TEST(other_bus_errors_are_the_programs) {
-    int sent = 1;
-    assert_int_equal(in_child(touch_with_handler, NULL), 42);
-    assert_int_equal(in_child(touch_with_handler, &sent), 42);
-    assert_int_equal(in_child(touch_with_information, NULL), 42);
+    static struct touch touches[] = {{PLAIN, false, 42},
+                                     {PLAIN, true, 42},
+                                     {INFORMED, false, 42},
+                                     {DEFAULT, false, 1000 + SIGBUS},
+                                     {DEFAULT, true, 1000 + SIGBUS}};
+    for (size_t i = 0; i < sizeof touches / sizeof touches[0]; i++) {
+        assert_int_equal(in_child(touch, &touches[i]), touches[i].end);
+    }
     assert_int_equal(in_child(handler_set_later, NULL), 0);
-    assert_int_equal(in_child(touch_without_handler, NULL), 1000 + SIGBUS);
-    assert_int_equal(in_child(touch_without_handler, &sent), 1000 + SIGBUS);
 }
 
 TEST(the_handler_goes_with_the_last_mapping) {
