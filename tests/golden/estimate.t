@@ -140,29 +140,6 @@ $ vram estimate --params hidden=4096,intermediate=14336,layers=32,vocab=32000,he
     heads of hidden / heads; activations of one token
     the model lies on one device; nothing is added for the runtime
 
-$ vram estimate --params hidden=64,intermediate=96,layers=5,vocab=1000,heads=4,kv_heads=2,experts=8,shared_experts=1,top_k=2,expert_intermediate=32,first_expert_layer=1 -m 1G --json
-  {
-    "schema": "vram.estimate/1",
-    "version": "<version>",
-    "fits": true,
-    "guess": false,
-    "verdict": "fits: 844.38 KiB of 1.00 GiB free on memory:0",
-    "formula": {
-      "parameters": 431808,
-      "active_parameters": 284352,
-      "model_bytes": 863616,
-      "kv_bytes": 0,
-      "activation_bytes": 1024,
-      "total_bytes": 864640,
-      "device": "memory:0"
-    },
-    "warnings": [],
-    "assumptions": [
-      "from dimensions alone: gated feed-forward blocks, a separate output layer, heads of hidden / heads; activations of one token",
-      "the model lies on one device; nothing is added for the runtime"
-    ]
-  }
-
 $ vram estimate --params hidden=4096,intermediate=14336,layers=32,vocab=32000,heads=32,kv_heads=8,tokens=4096 -m 8G
   7241732096 parameters
 
