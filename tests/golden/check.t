@@ -1,29 +1,3 @@
-$ vram check --help
-  Usage: vram check [OPTION]...
-  Run the conformance suite on a device.
-
-  Options
-    -b, --backend=NAME      check every device of this backend, or of several
-                            joined by commas
-    -d, --device=N          use device N as `vram info` numbers them, within
-                            --backend if given
-    -f, --filter=TEXT       run only the cases with TEXT in their name
-    -i, --isolate           run each case in its own process; a case that a driver
-                            ends has failed
-    -l, --list              list the cases and what each proves, do not run them
-    -v, --verbose           show the cases that pass too
-    -j, --json              print one JSON document, sizes in bytes
-        --color=WHEN        use colors: auto (the default), always or never
-    -h, --help              print this help and exit
-
-  Examples
-    vram check                      # on the best device
-    vram check --backend sim        # on every simulated device
-    vram check --filter mapping -v  # some cases, each with what it proves
-    vram check --isolate            # if a driver ends the process
-    vram check --list               # all cases
-    vram check --backend cuda --json    # for programs: schema vram.check/1
-
 $ VRAM_CONF=backends=sim vram check --filter fill --color=always
   <esc>[1msim device 0<esc>[0m: Simulated GPU
   <esc>[32m<*> passed<esc>[0m, 0 failed, 0 skipped: everything that was checked is as it should be.

@@ -1,27 +1,3 @@
-$ vram stress --help
-  Usage: vram stress soak|pressure [OPTION]...
-  Run a soak test on a device, or a script through all levels of memory pressure.
-
-  Options
-    -b, --backend=NAME      use only this backend, or several joined by commas
-    -d, --device=N          use device N as `vram info` numbers them, within
-                            --backend if given
-    -s, --seconds=N         how long to run (10)
-    -t, --threads=N         threads that allocate (2)
-    -l, --limit=SIZE        most that the pool may hold (a quarter of what is
-                            free, at most 1 GiB)
-        --seed=N            seed of sizes and order (1)
-    -j, --json              print one JSON document, sizes in bytes
-        --color=WHEN        use colors: auto (the default), always or never
-    -h, --help              print this help and exit
-
-  Examples
-    vram stress soak                       # ten seconds on the best device
-    vram stress soak -s 3600 -t 8          # an hour, eight threads
-    vram stress soak -b host -l 64M        # in 64 MiB of host memory
-    vram stress pressure -b sim            # exit code 1 if not as planned
-    vram stress pressure -b host --json    # for programs: vram.stress/1
-
 $ vram stress pressure --backend sim
   ok      levels: held at 59 %                        247463936
   ok      levels: level at 59 %                       1

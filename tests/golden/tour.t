@@ -1,23 +1,3 @@
-$ vram tour --help
-  Usage: vram tour [OPTION]...
-  Walk through allocation, copies, queues, moves, pools and a race, with times.
-
-  Options
-    -b, --backend=NAME      use only this backend, or several joined by commas
-    -d, --device=N          use device N as `vram info` numbers them, within
-                            --backend if given
-        --race              only the race of transfers
-    -j, --json              print one JSON document, sizes in bytes
-        --color=WHEN        use colors: auto (the default), always or never
-    -h, --help              print this help and exit
-
-  Examples
-    vram tour                       # on the best device
-    vram tour --backend host        # on plain host memory, works everywhere
-    vram tour --backend cuda -d 1   # on the second CUDA device
-    VRAM_SIM=profile=h200 vram tour --backend sim    # a model of an H200
-    vram tour --race                # frames to the host in four ways, a table
-
 $ VRAM_CONF=backends=sim vram tour >told && cat told
   A tour of libvram <version> on sim:0, Simulated GPU (simulated: times are those of a model)
 

@@ -549,17 +549,8 @@ TEST(numbers_that_no_model_has) {
     refused(VRAM_ERR_INVALID, "not a GGUF");
 }
 
-/* Every other value of a byte; sanitizers, which take their time, look at some. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { STEP = 15 };
-#else
-enum { STEP = 1 };
-#endif
-
-/* Every length and every byte: an error with a text or an answer, and never more than the window in
-   memory. */
-TEST(every_byte_may_be_wrong) {
-    static struct maker copy;
+/* The fuzzer changes what is in them. */
+TEST(files_end_anywhere) {
     small_make();
     for (size_t bytes = 0; bytes < maker.bytes; bytes++) {
         vram_error_clear();
@@ -567,17 +558,6 @@ TEST(every_byte_may_be_wrong) {
         assert_int_not_equal(vram_error_get()->status, VRAM_OK);
     }
     assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
-    copy = maker;
-    size_t header = maker.bytes - 2544; /* the data are not looked at */
-    for (size_t i = 0; i < header; i++) {
-        for (unsigned change = 1; change < 256; change += STEP) {
-            copy.data[i] = (uint8_t)(maker.data[i] ^ change);
-            vram_status status = read_memory(copy.data, copy.bytes);
-            assert_true(status == VRAM_OK || vram_error_get()->status == status);
-        }
-        copy.data[i] = maker.data[i];
-    }
-    assert_int_equal(vr_mem_live_bytes(), 0);
 }
 
 TEST(everything_may_fail) {

@@ -333,8 +333,8 @@ TEST(headers_that_lie) {
     assert_non_null(strstr(vram_error_get()->text, "truncated"));
 }
 
-TEST(every_byte_may_be_wrong) {
-    static struct maker copy;
+/* The fuzzer changes what is in them. */
+TEST(files_end_anywhere) {
     safetensors_make(&maker, header, DATA);
     const size_t head = 8 + strlen(header);
     for (size_t bytes = 0; bytes < maker.bytes; bytes += bytes < head ? 1 : 61) {
@@ -343,17 +343,6 @@ TEST(every_byte_may_be_wrong) {
         assert_int_not_equal(vram_error_get()->status, VRAM_OK);
     }
     assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
-    copy = maker;
-    for (size_t i = 0; i < head; i++) {
-        for (unsigned bit = 0; bit < 8; bit++) {
-            copy.data[i] = (uint8_t)(maker.data[i] ^ (1u << bit));
-            vram_status status = read_memory(copy.data, copy.bytes);
-            assert_true(status == VRAM_OK || vram_error_get()->status == status);
-            assert_true(status != VRAM_OK || model.weight_bytes == DATA);
-        }
-        copy.data[i] = maker.data[i];
-    }
-    assert_int_equal(vr_mem_live_bytes(), 0);
 }
 
 EACH_TEST(begin, end)

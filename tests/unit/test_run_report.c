@@ -166,28 +166,6 @@ TEST(kinds_are_told_apart) {
     printed_has("\"signal\": 11");
 }
 
-/* A list that is longer than anyone reads is cut. */
-TEST(a_thousand_leaks_are_listed) {
-    write_begin();
-    for (uint64_t i = 1; i <= 1100; i++) {
-        write_alloc(RUN_DEVICE, i, 4096, "app", (uint32_t)i);
-    }
-    vr_trace_writer_close(writer);
-    slot_use(0, 100);
-    struct run_report report = nothing_suppressed();
-    report.leaks = true;
-    print(&report, false);
-    unsigned rows = 0;
-    const char *at = strstr(printed, "\nNever freed\n");
-    assert_non_null(at);
-    while ((at = strstr(at, "\n  app ")) != NULL) {
-        rows++;
-        at++;
-    }
-    assert_int_equal(rows, 1000);
-    printed_has("never freed   4.30 MiB in 1100 blocks");
-}
-
 /* ---------------------------------------------------------------- suppressions */
 
 static struct run_suppressions suppress(const char *text, bool good) {
@@ -248,29 +226,6 @@ TEST(patterns_match) {
     }
     const struct history_group group = {.tag = "x"};
     assert_false(run_suppressed(&(struct run_suppressions){NULL, 0}, &input, &group));
-}
-
-TEST(suppressed_leaks_are_left_out) {
-    write_begin();
-    write_alloc(RUN_DEVICE, 1, 1 << 20, "app", 1);
-    write_alloc(RUN_DEVICE, 2, 2 << 20, "app", 2);
-    vr_trace_writer_close(writer);
-    slot_use(0, 100);
-    struct run_suppressions made = suppress("leak:^function_202$\nleek:x\n", true);
-    printed_has("1 line is not leak:PATTERN and ignored");
-    struct run_report report = report_of(&made);
-    report.leaks = true;
-    print(&report, false);
-    printed_has("never freed   1.00 MiB in 1 block, others are suppressed");
-    assert_int_equal(report.leaked_blocks, 1);
-    run_suppressions_free(&made);
-    made = suppress("leak:app\n", true);
-    report = report_of(&made);
-    report.leaks = true;
-    print(&report, false);
-    printed_lacks("\nNever freed\n");
-    assert_int_equal(report.leaked_blocks, 0);
-    run_suppressions_free(&made);
 }
 
 TEST(bad_files_are_refused) {
@@ -396,30 +351,6 @@ TEST(traces_that_cannot_be_read) {
     printed_has("used a device and was not recorded");
     write_json(&report);
     printed_has("\"trace\": null");
-}
-
-/* Chunks that are cut or changed anywhere are never read past. */
-TEST(a_trace_that_is_cut_anywhere) {
-    size_t bytes;
-    write_begin();
-    for (uint64_t i = 1; i <= 50; i++) {
-        write_alloc(RUN_DEVICE, i, 4096, "app", (uint32_t)i % 3);
-    }
-    vr_trace_writer_close(writer);
-    uint8_t *data = file_bytes(trace_path, &bytes);
-    slot_use(0, 100);
-    struct run_report report = nothing_suppressed();
-    for (size_t i = 0; i < bytes; i += 1 + bytes / 64) {
-        FILE *file = fopen(trace_path, "wb");
-        assert_non_null(file);
-        data[i] ^= 0x55;
-        assert_int_equal(fwrite(data, 1, bytes, file), bytes);
-        data[i] ^= 0x55;
-        fclose(file);
-        print(&report, false);
-        assert_true(strstr(printed, "no trace") || strstr(printed, "next: vram report"));
-    }
-    free(data);
 }
 
 TEST(processes_and_layers) {

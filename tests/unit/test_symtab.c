@@ -233,24 +233,3 @@ TEST(a_pipe_is_not_waited_for) {
     assert_int_equal(unlink(pipe), 0);
     assert_int_equal(rmdir(path), 0);
 }
-
-/* Whatever the file says: an answer in bounded time, with a name that ends. */
-TEST(hostile_files_do_no_harm) {
-    static const unsigned char values[] = {0, 1, 0x7F, 0x80, 0xFF};
-    const struct module good = module_make();
-    struct vr_code_source source;
-    for (size_t bytes = 0; bytes < sizeof good; bytes += 7) {
-        if (look(&good, bytes, PLACE, &source)) {
-            assert_string_equal(source.function, "there");
-        }
-    }
-    for (size_t at = 0; at < offsetof(struct module, code); at++) {
-        for (size_t i = 0; i < sizeof values; i++) {
-            struct module bad = good;
-            ((unsigned char *)&bad)[at] = values[i];
-            if (look(&bad, sizeof bad, PLACE, &source)) {
-                assert_non_null(memchr(source.function, '\0', sizeof source.function));
-            }
-        }
-    }
-}

@@ -65,23 +65,6 @@ TEST(text_stays_in_its_cells) {
     assert_string_equal(text, "\xf0\x9d\x84\x9e");
 }
 
-/* Rows of one paint go out in pieces, however long they are. */
-TEST(rows_are_written_whole) {
-    static const struct terminal plain = {.width = 80};
-    struct canvas canvas;
-    assert_true(canvas_begin(&canvas, 2, 2000, true));
-    for (int i = 0; i < 1999; i++) {
-        canvas_put(&canvas, 0, i, PAINT_PLAIN, i == 7 ? 0 : 0x2588);
-    }
-    canvas_put(&canvas, 1, 0, PAINT_FULL, 'x');
-    printed_begin();
-    canvas_write(&canvas, 5, &plain);
-    printed_end();
-    canvas_end(&canvas);
-    assert_int_equal(strlen(printed), 1998 * 3 + 1 + 1 + 2);
-    assert_string_equal(printed + strlen(printed) - 3, "\nx\n");
-}
-
 TEST(sizes_fit) {
     static const struct {
         uint64_t bytes;
