@@ -134,8 +134,8 @@ def screens(binary, runtime, update):
         deadline = time.monotonic() + 30
         while not (shown := small.screen()).index("4713 ") < shown.index("4711 "):
             assert time.monotonic() < deadline, shown
-        small.resize(250, 80)
-        compare("overview_250x80", small.wait("python3 train.py --batch 64"), update, small)
+        small.resize(250, 30)
+        compare("overview_250x30", small.wait("python3 train.py --batch 64"), update, small)
         small.resize(30, 5)
         small.wait("too small")
         small.resize(80, 24)

@@ -693,6 +693,8 @@ def test_hang(folder):
     for call in ("init", "count", "device", "uuid", "memory"):  # it fails, and nothing is made up
         process = one(report("-o", f"{folder}/hang.vrt", "--", FOUND, "use", "leak", more={"FAKE_NVML_FAIL": call}))
         assert process["devices"][0]["driver"]["context_bytes"] in (None, 0), process["devices"]
+    for lie in ("devices", "uuid"):  # more than there is room for, and none of a GPU
+        report("-o", f"{folder}/hang.vrt", "--", FOUND, "use", "leak", more={"FAKE_NVML_LIE": lie})
 
 
 def test_newer(folder):

@@ -429,19 +429,3 @@ TEST(entries_of_every_form) {
         assert_int_equal(rule.cfa, rows[i].kind == VR_FRAME_STEP ? 4 : 0);
     }
 }
-
-/* Every byte of a table, with every bit changed, and every shorter table. */
-TEST(spoilt_tables_do_no_harm) {
-    static const struct words program = WORDS(0x41, 0x0e, 16, 0x80 | FP, 2, 0x0d, FP);
-    struct vr_frame_table table = table_make(&standard, &program);
-    assert_int_equal(vr_frame_rule_find(&table, CODE + 8).cfa, 2);
-    for (size_t i = 0; i < made.used * 8; i++) {
-        made.bytes[i / 8] ^= (uint8_t)(1 << i % 8);
-        (void)vr_frame_rule_find(&table, CODE + 8);
-        made.bytes[i / 8] ^= (uint8_t)(1 << i % 8);
-    }
-    while (made.used--) {
-        table.segment.bytes = made.used;
-        assert_int_equal(vr_frame_rule_find(&table, CODE + 8).kind, VR_FRAME_UNKNOWN);
-    }
-}

@@ -392,32 +392,6 @@ TEST(schemes_by_their_words) {
     assert_int_equal(found.usual, VR_SCHEME_PLAIN);
 }
 
-TEST(groups_and_modules) {
-    text_take(
-        "{\"config_groups\":{\"a\":{\"weights\":{\"num_bits\":4},\"targets\":[\"Linear\",[1]]},"
-        "\"b\":7,\"c\":{\"weights\":{\"num_bits\":8},\"targets\":[\"x\",\"\",\"experts.0.a\","
-        "\"experts.1.a\",\"experts.:\"]}}}");
-    assert_int_equal(usual()->bits, 4);
-    assert_int_equal(found.rule_count, 3);
-    assert_int_equal(found.schemes[found.rules[0].scheme].bits, 8);
-    text_take("{\"config_groups\":[1],\"quantized_layers\":{\"m\":{\"bits\":2},\"n\":3}}");
-    assert_int_equal(found.rule_count, 2);
-    assert_int_equal(found.schemes[found.rules[0].scheme].bits, 2);
-    assert_int_equal(found.rules[1].scheme, VR_SCHEME_PLAIN);
-    /* What lies deeper than four objects is skipped. */
-    text_take("{\"weights\":{\"weights\":{\"weights\":{\"weights\":{\"weights\":{\"bits\":3},"
-              "\"config_groups\":{\"a\":{\"bits\":3}}}}}}}");
-    assert_int_equal(found.scheme_count, 1);
-    /* More schemes than are kept: the last stands for the others. */
-    text_take("{\"quantized_layers\":{\"a\":{\"bits\":1},\"b\":{\"bits\":2},\"c\":{\"bits\":3},"
-              "\"d\":{\"bits\":4},\"e\":{\"bits\":5},\"f\":{\"bits\":6},\"g\":{\"bits\":7},"
-              "\"h\":{\"bits\":8},\"i\":{\"bits\":8}}}");
-    assert_int_equal(found.scheme_count, VR_SCHEMES_MAX);
-    assert_int_equal(found.schemes[found.rules[7].scheme].bits, 7);
-    assert_int_equal(vr_quantization_parse("[]", 2, &found), VRAM_ERR_CORRUPT);
-    assert_int_equal(vr_quantization_parse("{} 1", 4, &found), VRAM_ERR_CORRUPT);
-}
-
 /* Names of modules fill the table of texts before that of rules. */
 TEST(texts_have_an_end) {
     enum { NAMES = 1000, LENGTH = 200 };
