@@ -236,6 +236,8 @@ def check_segments():
                      {"allocator_settings": {"max_split_size": 2 * mib}}):
         found = read_snapshot("cut.pickle", [trace], **settings)
         expect(found["live"]["bytes"] == 19 * mib + 1 and found["churn"]["frees"] == 2, f"{settings}: {found['live']}")
+    large = [entry("segment_alloc", base, 20 * mib, 1), entry("alloc", base, 19 * mib, 2)]
+    expect(read_snapshot("large.pickle", [large])["peak"]["held_bytes"] == 20 * mib, "a rest of 1 MiB stays with its block")
     own = segment(base, 4 * mib, blocks=[block(mib), block(mib, "inactive"), block(mib, address=base + 3 * mib)])
     late = [entry("free_completed", base, mib, 1), entry("alloc", base, 2 * mib, 2),
             entry("free_requested", base + 64 * mib, mib, 3), entry("free_completed", base + 64 * mib, mib, 4)]
@@ -342,6 +344,8 @@ def check_others():
     expect(found["churn"]["refusals"] == 1 and found["churn"]["unknown_frees"] == 1, "its failure and its stranger")
     refused("rmm1.log", RMM.replace("allocate,", "allot,", 1).encode(), "line 2: the action is not one of")
     refused("rmm2.log", RMM.replace("23:59", "2x:59").encode(), "the time")
+    for wrong in ("24:00:00.1", "23:60:00.1", "23:59:61.1", "23:59:59;1", "23:59:59", "23:59:59.1x"):
+        refused("rmm_time.log", RMM.replace("23:59:59.999990", wrong).encode(), "the time")
     refused("rmm3.log", RMM.replace(",4096,", ",99999999999999999999,").encode(), "the size")
     refused("rmm6.log", RMM.replace(",1024,", f",{(1 << 64) - 1},", 1).encode(), "more than addresses can name")
     refused("rmm4.log", RMM.replace("Stream", "Color").encode(), "not a log of RMM")
@@ -518,6 +522,18 @@ def check_round_trip():
         expect(name == "story" or groups[0] == groups[1], f"{name}: tags and stacks have the same")
 
 
+def check_ends_of_numbers():
+    """A number of pickles has a sign: with its highest bit set it needs a byte more."""
+    addresses = [1 << bits for bits in (8, 15, 16, 23, 31, 32, 39, 47, 62, 63)] + [(1 << 31) - 1, (1 << 32) - 1, (1 << 63) - 1]
+    trace = [entry("alloc", addr, 1 << 10, at) for at, addr in enumerate(addresses)]
+    out = os.path.join(folder, "ends.pickle")
+    vram("report", path_of("numbers.pickle", pickle.dumps({"segments": [], "device_traces": [trace]})), "--format", "memory_viz",
+         "-o", out)
+    with open(out, "rb") as stream:
+        written = [one["addr"] for one in pickle.load(stream)["device_traces"][0] if one["action"] == "alloc"]
+    expect(written == addresses, f"addresses are as they were: {written}")
+
+
 def check_against():
     old = path_of("old.csv", b"op,id,bytes,stream,t_us\na,1,1000,0,0\nf,1,,,10\n")
     new = path_of("new.csv", b"op,id,bytes,stream,t_us\na,1,1030,0,0\nf,1,,,10\n")
@@ -569,6 +585,7 @@ else:
     check_writers(WHOLE)
     check_names()
     check_round_trip()
+    check_ends_of_numbers()
     check_against()
 print(f"{len(failures)} failures")
 sys.exit(len(failures) > 0)

@@ -335,7 +335,8 @@ TEST(parts_that_are_no_objects) {
 /* The fuzzer changes what is in them. */
 TEST(files_end_anywhere) {
     static const char text[] = "{\"model_type\":\"gemma3\",\"text_config\":{" DIMENSIONS
-                               ",\"num_attention_heads\":2,\"layer_types\":[\"full_attention\"],"
+                               ",\"num_attention_heads\":2,\"num_key_value_heads\":1,"
+                               "\"layer_types\":[\"full_attention\"],"
                                "\"sliding_window\":null},\"vision_config\":{\"patch_size\":14},"
                                "\"mlp_only_layers\":[1],\"tie_word_embeddings\":true}";
     char cut[sizeof text];

@@ -3,6 +3,7 @@
  * test_report_formats.c: what reports and traces in other tools' formats make of texts that are not
  * UTF-8, and of the frames of stacks. tests/golden/formats_test.py has the formats themselves.
  */
+#include "report/proto_writer.h"
 #include "report/report_view.h"
 #include "report/sites.h"
 #include "report/utf8_text.h"
@@ -36,6 +37,23 @@ TEST_IN(NULL, NULL, texts_become_utf8) {
     }
     char little[4];
     assert_int_equal(utf8_copy("ab\xe2\x82\xac", little, 4), 2); /* no half of a character */
+}
+
+/* What does not fit is left out whole. */
+TEST_IN(NULL, NULL, messages_are_bounded) {
+    static struct proto proto, inner;
+    static char far[600];
+    memset(far, 'x', sizeof far - 1);
+    for (int i = 0; i < 1000; i++) {
+        size_t before = proto.bytes;
+        proto_text(&proto, 1, far);
+        proto_number(&proto, 2, UINT64_MAX);
+        assert_true(proto.bytes <= PROTO_MAX && proto.bytes >= before);
+    }
+    size_t full = proto.bytes;
+    inner.bytes = PROTO_MAX;
+    proto_message(&proto, 3, &inner);
+    assert_int_equal(proto.bytes, full);
 }
 
 /* Stacks, the innermost frame first; what they fold to, and what their call site is. */
