@@ -3,7 +3,6 @@
  * test_account.c: one GPU behind several backends is one account. The tests' drivers for CUDA and
  * HIP name the same GPUs, and the one for OpenCL does so when told.
  */
-#include "base/option.h"
 #include "byte_units.h"
 #include "trims.h"
 #include "unit/assert_ok.h"
@@ -63,7 +62,6 @@ static int set_up(void) {
 
 static int tear_down(void) {
     assert_ok(vram_context_destroy(gpu.context));
-    vr_option_reset();
     assert_int_equal(vram_host_bytes(), 0);
     return 0;
 }

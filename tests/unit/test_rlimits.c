@@ -5,8 +5,6 @@
  * limit. Every call may be refused, with a status that a limit explains; none crashes, hangs or
  * leaves something behind, and with enough all succeed.
  */
-#include "base/handle.h"
-#include "base/memory.h"
 #include "unit/share_world.h"
 
 #include <errno.h>
@@ -129,7 +127,7 @@ static int use_limited(void *argument) {
     }
     patience_ns = limited->enough ? 0 : 50000000;
     library_use();
-    return verdict == 0 && (vr_mem_live_bytes() || vr_handle_live(0)) ? LEFT : verdict;
+    return verdict == 0 && vram_host_bytes() ? LEFT : verdict;
 }
 
 /* Runs with each limit; the last one must be enough. */
