@@ -157,6 +157,15 @@ static struct held held_now(void) {
                          vr_locks_live ? vr_locks_live() : 0};
 }
 
+int await_nothing_held(void) {
+    struct held held = held_now();
+    for (int i = 0; i < 10000 && (held.bytes || held.handles); i++) {
+        usleep(1000);
+        held = held_now();
+    }
+    return 0;
+}
+
 /* What a test planned and set is not the next one's. */
 static void tidy(void) {
     if (vr_mem_fail_at) {

@@ -105,6 +105,10 @@ extern void *rig_state; /* what a begin hook hands to its test */
 void may_leave(const char *why);
 void may_leave_locks(const char *why);
 
+/* Until the library holds no memory and no handle: what its threads are about to end has ended. Ten
+   seconds at most; 0, as a hook of a test that does so. */
+int await_nothing_held(void);
+
 /* The n-th word behind the file's name on the command line; NULL: there is none. */
 const char *rig_word(int n);
 

@@ -260,4 +260,12 @@ static inline void share_folder_remove(void) {
     rmdir(share_dir);
 }
 
+/* The end of an export whose reader has just gone is the server's, in its own thread. */
+static inline int share_folder_end(void) {
+    share_folder_remove();
+    share_backend = "host";
+    (void)await_nothing_held();
+    return vram_option_set("share_dir", NULL) == VRAM_OK ? 0 : -1;
+}
+
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_share.c: memory in two processes: contents, neighbours, ends in every order, time, names. */
-#include "base/handle.h"
-#include "base/memory.h"
-#include "base/option.h"
 #include "share_world.h"
 
 #include "race_rounds.h"
@@ -11,7 +8,6 @@
 
 #define FIRST  UINT32_C(0x11223344)
 #define SECOND UINT32_C(0x55667788)
-#define CANARY UINT32_C(0xc0ffee11)
 #define LONG   UINT64_C(10000000000)
 
 static const char *const backends[] = {"host", "sim"
@@ -27,41 +23,6 @@ static const char *const backends[] = {"host", "sim"
 enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
 /* --------------------------------------------------------- parts of the child */
-
-/* Opens, checks the first pattern and writes the second. */
-static int play_answer(struct share_world *world, const vram_share_token *token,
-                       const char *argument) {
-    vram_share *share;
-    vram_share_part part;
-    (void)argument;
-    if (vram_share_open(world->device, token, NULL, &share) != VRAM_OK ||
-        vram_share_parts_get(share, 0, 1, &part) != VRAM_OK) {
-        return 2;
-    }
-    uint64_t words = part.bytes / 4;
-    if (share_count(world, part.addr, part.bytes, FIRST) != words) {
-        return 3;
-    }
-    vram_queue_fill(world->queue, part.addr, SECOND, 4, words * 4);
-    vram_queue_wait(world->queue, VRAM_TIMEOUT_DEFAULT);
-    return vram_share_close(share) == VRAM_OK ? 0 : 4;
-}
-
-/* Opens and looks for a neighbour's bytes in all that is mapped. */
-static int play_scan(struct share_world *world, const vram_share_token *token,
-                     const char *argument) {
-    vram_share *share;
-    vram_share_part part;
-    vram_share_info info = {.size = sizeof info};
-    (void)argument;
-    if (vram_share_open(world->device, token, NULL, &share) != VRAM_OK ||
-        vram_share_parts_get(share, 0, 1, &part) != VRAM_OK ||
-        vram_share_info_get(share, &info) != VRAM_OK || info.handles != 1) {
-        return 2;
-    }
-    vram_addr base = part.addr / (2 * MIB) * (2 * MIB);
-    return share_count(world, base, info.bytes, CANARY) == 0 ? 0 : 3;
-}
 
 /* Opens, tells the parent and keeps it until the parent says so. */
 static int play_hold(struct share_world *world, const vram_share_token *token,
@@ -95,54 +56,6 @@ static int play_owner(struct share_world *world, const vram_share_token *unused,
     return 0;
 }
 
-/* Waits for the points of the exporter, and reads after each. */
-static int play_follow(struct share_world *world, const vram_share_token *token,
-                       const char *argument) {
-    vram_share *share;
-    vram_share_part part;
-    (void)argument;
-    if (vram_share_open(world->device, token, NULL, &share) != VRAM_OK ||
-        vram_share_parts_get(share, 0, 1, &part) != VRAM_OK) {
-        return 2;
-    }
-    share_tell("x", 1);
-    for (uint32_t i = 1; i <= 20; i++) {
-        if (vram_share_wait(share, i, LONG) != VRAM_OK) {
-            return 3;
-        }
-        uint32_t word = 0;
-        vram_queue_download(world->queue, &word, part.addr, 4);
-        vram_queue_wait(world->queue, VRAM_TIMEOUT_DEFAULT);
-        if (word < i) {
-            return 4;
-        }
-    }
-    return vram_share_close(share) == VRAM_OK ? 0 : 5;
-}
-
-/* Opens by name and checks the version and the pattern that the argument says. */
-static int play_name(struct share_world *world, const vram_share_token *token,
-                     const char *argument) {
-    vram_share *share;
-    vram_share_part part;
-    vram_share_info info = {.size = sizeof info};
-    unsigned version = 0, pattern = 0;
-    (void)token;
-    sscanf(argument, "%u %u", &version, &pattern);
-    if (vram_share_open_name(world->device, "weights/layer0", NULL, &share) != VRAM_OK ||
-        vram_share_parts_get(share, 0, 1, &part) != VRAM_OK ||
-        vram_share_info_get(share, &info) != VRAM_OK) {
-        return 2;
-    }
-    if (info.version != version ||
-        share_count(world, part.addr, part.bytes, pattern) != part.bytes / 4) {
-        return 3;
-    }
-    share_tell("x", 1);
-    share_rest();
-    return share_count(world, part.addr, part.bytes, pattern) == part.bytes / 4 ? 0 : 4;
-}
-
 /* Tries to open as another user: "b" expects VRAM_ERR_BUSY, "n" goes by the name "shown" and sees
    no other. */
 static int play_stranger(struct share_world *world, const vram_share_token *token,
@@ -166,8 +79,8 @@ static int play_stranger(struct share_world *world, const vram_share_token *toke
 }
 
 static const struct share_part parts[] = {
-    {"answer", play_answer},     {"scan", play_scan},     {"hold", play_hold},
-    {"owner", play_owner},       {"follow", play_follow}, {"name", play_name},
+    {"hold", play_hold},
+    {"owner", play_owner},
     {"stranger", play_stranger},
 };
 
@@ -207,36 +120,40 @@ TEST(blocks_are_exported_in_any_order) {
 TEST(what_cannot_be_exported_is_refused) {
     struct share_world world, plain;
     vram_share *share = NULL;
-    vram_share_token token;
-    vram_share_options options = {.size = sizeof options, .flags = 64};
     share_world_open(&world, VRAM_POOL_SHAREABLE);
     share_world_open(&plain, 0);
     vram_addr addr = share_block(&world, MIB, FIRST), other = share_block(&plain, MIB, FIRST);
     vram_addr both[] = {addr, other}, inside = addr + 512;
-    assert_int_equal(vram_share_export(NULL, 1, NULL, &share), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_export(&addr, 0, NULL, &share), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_export(&addr, 1, NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_export(&addr, UINT32_MAX, NULL, &share), VRAM_ERR_LIMIT);
-    assert_int_equal(vram_share_export(&addr, 1, &options, &share), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_export(&other, 1, NULL, &share), VRAM_ERR_INVALID);
-    assert_non_null(strstr(vram_error_get()->text, "VRAM_POOL_SHAREABLE"));
-    assert_int_equal(vram_share_export(both, 2, NULL, &share), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_export(&inside, 1, NULL, &share), VRAM_ERR_INVALID);
+    const vram_share_options flags = {.size = sizeof flags, .flags = 64},
+                             nowhere = {.size = sizeof nowhere, .dir = "/nonexistent/vram"},
+                             deep = {.size = sizeof deep,
+                                     .dir = "/tmp/a-directory-with-a-name-that-is-much-too-long-"
+                                            "for-the-path-of-a-socket-in-it/and-more"};
+    const struct {
+        const vram_addr *blocks;
+        uint32_t count;
+        const vram_share_options *options;
+        vram_status status;
+        const char *text; /* that is in the error's */
+    } rows[] = {
+        {NULL, 1, NULL, VRAM_ERR_INVALID, ""},
+        {&addr, 0, NULL, VRAM_ERR_INVALID, ""},
+        {&addr, UINT32_MAX, NULL, VRAM_ERR_LIMIT, ""},
+        {&addr, 1, &flags, VRAM_ERR_INVALID, ""},
+        {&other, 1, NULL, VRAM_ERR_INVALID, "VRAM_POOL_SHAREABLE"},
+        {both, 2, NULL, VRAM_ERR_INVALID, ""},
+        {&inside, 1, NULL, VRAM_ERR_INVALID, ""},
+        {&addr, 1, &nowhere, VRAM_ERR_IO, ""},
+        {&addr, 1, &deep, VRAM_ERR_LIMIT, ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(vram_share_export(rows[i].blocks, rows[i].count, rows[i].options, &share),
+                         rows[i].status);
+        assert_non_null(strstr(vram_error_get()->text, rows[i].text));
+        assert_null(share);
+    }
     assert_ok(vram_free(addr, world.queue));
     assert_int_equal(vram_share_export(&addr, 1, NULL, &share), VRAM_ERR_INVALID);
-    options = (vram_share_options){.size = sizeof options, .dir = "/nonexistent/vram"};
-    addr = share_block(&world, MIB, FIRST);
-    assert_int_equal(vram_share_export(&addr, 1, &options, &share), VRAM_ERR_IO);
-    options.dir = "/tmp/a-directory-with-a-name-that-is-much-too-long-for-the-path-of-a-socket-in-"
-                  "it/and-more";
-    assert_int_equal(vram_share_export(&addr, 1, &options, &share), VRAM_ERR_LIMIT);
-    assert_null(share);
-    assert_ok(vram_share_close(NULL));
-    share_export_one(addr, 0, &share, &token);
-    assert_int_equal(vram_share_token_get(share, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_list(NULL, NULL, NULL), VRAM_ERR_INVALID);
-    assert_ok(vram_share_close(share));
-    assert_int_equal(vram_share_close(share), VRAM_ERR_STALE);
     share_world_close(&plain);
     share_world_close(&world);
 }
@@ -290,23 +207,6 @@ TEST(the_option_makes_groups) {
 
 /* ------------------------------------------------------------------------ ends */
 
-TEST(a_pool_that_ends_leaves_readers_their_memory) {
-    struct share_world world, other;
-    vram_share *share, *there;
-    vram_share_token token;
-    vram_share_part part;
-    share_world_open(&world, VRAM_POOL_SHAREABLE);
-    share_device_open(&other);
-    share_export_one(share_block(&world, 2 * MIB, FIRST), 0, &share, &token);
-    assert_ok(vram_share_open(other.device, &token, NULL, &there));
-    assert_ok(vram_share_parts_get(there, 0, 1, &part));
-    share_world_close(&world);
-    assert_int_equal(share_count(&other, part.addr, 2 * MIB, FIRST), 2 * MIB / 4);
-    assert_int_equal(vram_share_wait(there, 1, 0), VRAM_ERR_TIMEOUT);
-    share_world_close(&other); /* closes it with its device */
-    assert_int_equal(vram_share_close(there), VRAM_ERR_STALE);
-}
-
 TEST(memory_outlives_a_killed_owner) {
     for (int i = 0; i < BACKENDS; i++) {
         struct share_world world;
@@ -331,7 +231,6 @@ TEST(memory_outlives_a_killed_owner) {
         assert_ok(vram_share_close(share));
         share_world_close(&world);
     }
-    share_backend = "host";
 }
 
 /* Rounds of opening and killing: nothing is left of a reader, and none hangs. */
@@ -562,16 +461,6 @@ TEST(an_owner_that_restarts_takes_its_names_over) {
     share_world_close(&world);
 }
 
-/* The end of an export whose reader has just gone is the server's, in its own thread. */
-static int share_end_test(void) {
-    share_folder_remove();
-    for (int i = 0; i < 2000 && (vr_mem_live_bytes() || vr_handle_live(0)); i++) {
-        usleep(1000);
-    }
-    vr_option_reset();
-    return 0;
-}
-
 static int play(int count, char **words) {
     return count == 5 ? share_play(parts, sizeof parts / sizeof parts[0], words) : 2;
 }
@@ -582,4 +471,4 @@ static int begin_file(void) {
            setenv("VRAM_HIP_LIBRARY", FAKE_HIP_PATH, 1);
 }
 WHOLE_FILE(begin_file, NULL)
-EACH_TEST(share_folder_make, share_end_test)
+EACH_TEST(share_folder_make, share_folder_end)

@@ -1,30 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_share_edges.c: exporting, publishing, listing and opening while every system call, every
- * allocation and every call of the driver fails in its turn; peers of other users; planted files.
- * The exporter and the reader are two contexts of one process.
+ * test_share_edges.c: peers of other users, names and planted files, and memory that runs out on
+ * one side. The exporter and the reader are two contexts of one process.
  */
-#include "base/handle.h"
 #include "base/memory.h"
 #include "share_world.h"
 
-#include "fault_step.h"
 #include "share/share_wire.h"
 #include "system_call.h"
-#include "vram/sim.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
 
 static struct share_world owner, reader;
 static vram_addr block;
-static vram_share_options general; /* of all calls below */
 
 static void worlds_open(void) {
     share_world_open(&owner, VRAM_POOL_SHAREABLE);
     share_device_open(&reader);
     block = share_block(&owner, MIB, 7);
-    general = (vram_share_options){.size = sizeof general};
 }
 
 static void worlds_close(void) {
@@ -173,7 +167,7 @@ TEST(names_of_all_kinds) {
     vram_share_name names[4];
     char text[600], hex[2 * VRAM_SHARE_TOKEN_BYTES + 1];
     uint32_t count = 4;
-    vram_share_options wrong = {.size = 3}, nowhere = {.size = sizeof nowhere, .dir = "/proc/none"};
+    vram_share_options nowhere = {.size = sizeof nowhere, .dir = "/proc/none"};
     worlds_open();
     for (int i = 0; i < 3; i++) {
         share_export_one(block, 0, &shares[i], &token);
@@ -200,12 +194,8 @@ TEST(names_of_all_kinds) {
     assert_int_equal(count, 3);
     count = 1;
     assert_int_equal(vram_share_list(NULL, NULL, &count), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_list(&wrong, names, &count), VRAM_ERR_INVALID);
     assert_int_equal(vram_share_list(&nowhere, names, &count), VRAM_ERR_IO);
-    assert_int_equal(vram_share_open_name(reader.device, "x.y", &wrong, &opened), VRAM_ERR_INVALID);
     assert_int_equal(vram_share_open_name(reader.device, "x.y", &nowhere, &opened), VRAM_ERR_IO);
-    assert_int_equal(vram_share_open(reader.device, &token, &wrong, &opened), VRAM_ERR_INVALID);
-    assert_int_equal(vram_share_export(&block, 1, &nowhere, &opened), VRAM_ERR_IO);
     for (int i = 0; i < 3; i++) {
         assert_ok(vram_share_open_name(reader.device, good[i], NULL, &opened));
         assert_ok(vram_share_close(opened));
@@ -217,12 +207,4 @@ TEST(names_of_all_kinds) {
     worlds_close();
 }
 
-static int edges_end(void) {
-    share_folder_remove();
-    for (int i = 0; i < 2000 && (vr_mem_live_bytes() || vr_handle_live(0)); i++) {
-        usleep(1000);
-    }
-    return 0;
-}
-
-EACH_TEST(share_folder_make, edges_end)
+EACH_TEST(share_folder_make, share_folder_end)

@@ -3,9 +3,6 @@
  * test_share_hostile.c: bad tokens, peers that lie, are silent or send garbage, descriptors that
  * run out, and every call that can fail made to fail. Both sides are in this process.
  */
-#include "base/handle.h"
-#include "base/memory.h"
-#include "base/option.h"
 #include "share_world.h"
 
 #include "base/os/os.h"
@@ -22,24 +19,14 @@
 
 /* ---------------------------------------------------------------------- tokens */
 
-TEST(every_changed_token_is_refused) {
+/* With a good checksum: another key, slot, socket and boot. `check share.tokens` changes bytes. */
+TEST(tokens_of_something_else_are_refused) {
     struct share_world world;
     vram_share *share, *opened = NULL;
     vram_share_token token;
     struct vr_share_ticket ticket;
     share_world_open(&world, VRAM_POOL_SHAREABLE);
     share_export_one(share_block(&world, MIB, PATTERN), 0, &share, &token);
-    for (int i = 0; i < VRAM_SHARE_TOKEN_BYTES * 8; i++) {
-        vram_share_token bad = token;
-        bad.bytes[i / 8] ^= (uint8_t)(1 << i % 8);
-        assert_int_equal(vram_share_open(world.device, &bad, NULL, &opened), VRAM_ERR_INVALID);
-    }
-    for (int i = 0; i < VRAM_SHARE_TOKEN_BYTES; i++) { /* cut */
-        vram_share_token bad = {{0}};
-        memcpy(bad.bytes, token.bytes, (size_t)i);
-        assert_int_equal(vram_share_open(world.device, &bad, NULL, &opened), VRAM_ERR_INVALID);
-    }
-    /* With a good checksum: another key, slot, socket, boot and version. */
     assert_ok(vr_share_token_read(&token, &ticket));
     for (int i = 0; i < 6; i++) {
         struct vr_share_ticket wrong = ticket;
@@ -52,10 +39,6 @@ TEST(every_changed_token_is_refused) {
         assert_int_equal(vram_share_open(world.device, &bad, NULL, &opened),
                          i == 5 ? VRAM_OK : VRAM_ERR_STALE);
     }
-    assert_ok(vram_share_close(opened));
-    token.bytes[4] = 9;
-    vr_wire_put(token.bytes + 60, 0, 4);
-    assert_int_equal(vram_share_open(world.device, &token, NULL, &opened), VRAM_ERR_INVALID);
     share_world_close(&world);
 }
 
@@ -88,14 +71,8 @@ TEST(thousands_of_exports_are_served) {
         descriptors = i == 0 ? descriptors_open() : descriptors;
     }
     assert_int_equal(descriptors_open(), descriptors); /* one without readers takes none */
-    for (int i = 0; i < COUNT; i += 999) {
-        assert_ok(vram_share_token_get(shares[i], &token));
-        assert_ok(vram_share_open(world.device, &token, NULL, &opened));
-        assert_ok(vram_share_close(opened));
-    }
-    for (int i = 0; i < COUNT; i++) {
-        assert_ok(vram_share_close(shares[i]));
-    }
+    assert_ok(vram_share_token_get(shares[COUNT - 1], &token));
+    assert_ok(vram_share_open(world.device, &token, NULL, &opened));
     share_world_close(&world);
 }
 
@@ -526,18 +503,9 @@ TEST(a_forked_child_hides_no_close) {
     share_world_close(&world);
 }
 
-static int share_end_test(void) {
-    share_folder_remove();
-    for (int i = 0; i < 30000 && (vr_mem_live_bytes() || vr_handle_live(0)); i++) {
-        usleep(1000);
-    }
-    vr_option_reset();
-    return 0;
-}
-
 static int begin_file(void) {
     setenv("VRAM_LIVE", "off", 1); /* its thread's system calls fail too, and end its page */
     return 0;
 }
 WHOLE_FILE(begin_file, NULL)
-EACH_TEST(share_folder_make, share_end_test)
+EACH_TEST(share_folder_make, share_folder_end)

@@ -3,9 +3,6 @@
  * test_share_kept.c: descriptors that exporters make before somebody asks: an open does not wait
  * for them, there are never too many, and none is left.
  */
-#include "base/handle.h"
-#include "base/memory.h"
-#include "base/option.h"
 #include "share_world.h"
 
 #include "fake/fake_cuda.h"
@@ -263,16 +260,6 @@ TEST(a_forked_child_has_none) {
     share_world_close(&world);
 }
 
-static int share_end_test(void) {
-    share_folder_remove();
-    share_backend = "host";
-    for (int i = 0; i < 3000 && (vr_mem_live_bytes() || vr_handle_live(0)); i++) {
-        usleep(1000);
-    }
-    vr_option_reset();
-    return 0;
-}
-
 static int begin_file(void) {
     char slow[16];
     snprintf(slow, sizeof slow, "%d", SLOW_US);
@@ -283,4 +270,4 @@ static int begin_file(void) {
     return 0;
 }
 WHOLE_FILE(begin_file, NULL)
-EACH_TEST(share_folder_make, share_end_test)
+EACH_TEST(share_folder_make, share_folder_end)

@@ -355,8 +355,4 @@ TEST(growth_leaves_what_is_exported) {
     stage_close(&stage);
 }
 
-static int end_file(void) {
-    share_folder_remove();
-    return 0;
-}
-WHOLE_FILE(share_folder_make, end_file)
+EACH_TEST(share_folder_make, share_folder_end)
