@@ -396,52 +396,92 @@ TEST(integers_of_8_bits) {
 static const char *const calls[] = {"create", "destroy", "set_stream", "set_workspace",
                                     "sgemm",  "gemm_ex", "any"};
 
-/* Whatever the n-th call answers: a right product, or an error with nothing left. */
-static bool fail_call(const struct kind *kind, const char *name, uint64_t nth, int code,
-                      bool for_ever) {
+/* What fails under the products of a scheduler, from their first on. */
+struct failure {
+    enum { OF_LIBRARY, OF_DRIVER, OF_MEMORY } of;
+    const char *name; /* of the call */
+    uint64_t nth;
+    int code;
+    bool for_ever;
+};
+
+static void failure_plan(const struct failure *failure) {
+    if (failure->of == OF_LIBRARY) {
+        blas->refuse(failure->name, failure->nth, failure->code, failure->for_ever);
+    } else if (failure->of == OF_DRIVER) {
+        driver->refuse(failure->name, failure->nth, failure->code, failure->for_ever);
+    } else {
+        vr_mem_fail_at(failure->nth, failure->for_ever);
+    }
+}
+
+/* Right products, or an error with nothing left; whether something failed. */
+static bool try_failure(const struct kind *kind, struct failure failure) {
     struct rig rig = begin_with(kind, kind->library);
     vram_pool *pool = pool_of(&rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_DEVICE);
+    bool struck = false;
+    failure_plan(&failure);
     for (int precision = VRAM_PRECISION_FP32;
          precision <= (kind->all_types ? VRAM_PRECISION_FP16 : VRAM_PRECISION_FP32); precision++) {
         vram_matmul products[2] = {product_of(30, 20, 25, (vram_precision)precision),
                                    product_of(31, 20, 25, (vram_precision)precision)};
-        if (precision == VRAM_PRECISION_FP32) {
-            blas->refuse(name, nth, code, for_ever);
-        }
         vram_error_clear();
         vram_status status = vram_matmul_batch(scheduler, products, 2);
+        struck = blas->struck() || driver->struck() || vr_mem_failed();
         if (status == VRAM_OK) {
             assert_right(&products[0]);
             assert_right(&products[1]);
         } else {
-            assert_true(blas->struck() > 0);
+            assert_true(struck);
             assert_int_equal(vram_error_get()->status, status);
         }
         product_end(&products[0]);
         product_end(&products[1]);
     }
+    vr_mem_fail_at(0, false);
+    if (failure.of == OF_DRIVER) {
+        driver->refuse(NULL, 0, 0, false); /* else the library could not end its handle */
+        while (driver->depth()) {
+            driver->pop(); /* a driver that keeps its context has it */
+        }
+    }
     assert_ok(vram_scheduler_destroy(scheduler));
-    bool struck = blas->struck() > 0;
+    struck = struck || blas->struck(); /* at the end */
     assert_int_equal(live_in(pool), 0);
-    end_clean(&rig);
+    if (failure.of == OF_DRIVER && kind == &kinds[1]) {
+        vram_context_destroy(rig.context); /* the fake asks for the device too: nobody judges */
+        assert_int_equal(blas->handles(), 0);
+    } else {
+        end_clean(&rig);
+    }
     return struck;
 }
 
 TEST(any_call_any_code) {
     static const int codes[] = {1, 2, 3, 7, 8, 15, 9999};
     for (int i = 0; i < KINDS; i++) {
-        uint64_t all = 0;
+        uint64_t all = 0, nth = 1;
         for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++) {
             for (size_t code = 0; code < sizeof codes / sizeof codes[0]; code++) {
-                all += fail_call(&kinds[i], calls[c], 1, codes[code], false);
+                all += try_failure(&kinds[i],
+                                   (struct failure){OF_LIBRARY, calls[c], 1, codes[code], false});
             }
-            (void)fail_call(&kinds[i], calls[c], 1, 13, true);
+            (void)try_failure(&kinds[i], (struct failure){OF_LIBRARY, calls[c], 1, 13, true});
         }
         assert_true(all > 3 * sizeof codes / sizeof codes[0]);
+        while (try_failure(&kinds[i], (struct failure){OF_LIBRARY, "any", nth, 13, false})) {
+            assert_true(++nth < 100); /* each call there is */
+        }
+        assert_true(nth > 5);
+    }
+}
+
+TEST(any_host_memory) {
+    for (int i = 0; i < KINDS; i++) {
         uint64_t nth = 1;
-        while (fail_call(&kinds[i], "any", nth, 13, false)) { /* each call there is */
-            assert_true(++nth < 100);
+        while (try_failure(&kinds[i], (struct failure){OF_MEMORY, NULL, nth, 0, false})) {
+            assert_true(++nth < 500);
         }
         assert_true(nth > 5);
     }
@@ -456,31 +496,8 @@ TEST(any_call_of_the_driver) {
         "cuStreamWriteValue64"};
     unsigned all = 0;
     for (unsigned i = 0; i < 3 * sizeof names / sizeof names[0]; i++) {
-        struct rig rig = begin_with(&kinds[0], kinds[0].library);
-        vram_pool *pool = pool_of(&rig, 0);
-        vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_DEVICE);
-        vram_matmul products[2] = {product_of(30, 20, 25, 0), product_of(31, 20, 25, 0)};
-        driver->refuse(names[i / 3], 1 + i % 3, i % 2 ? 2 : 999, false);
-        vram_error_clear();
-        vram_status status = vram_matmul_batch(scheduler, products, 2);
-        bool struck = driver->struck() > 0;
-        all += struck;
-        driver->refuse(NULL, 0, 0, false);
-        while (driver->depth()) {
-            driver->pop(); /* a driver that keeps its context has it */
-        }
-        if (status == VRAM_OK) {
-            assert_right(&products[0]);
-            assert_right(&products[1]);
-        } else {
-            assert_true(struck);
-            assert_int_equal(vram_error_get()->status, status);
-        }
-        product_end(&products[0]);
-        product_end(&products[1]);
-        assert_ok(vram_scheduler_destroy(scheduler));
-        assert_int_equal(live_in(pool), 0);
-        end_clean(&rig);
+        all += try_failure(&kinds[0], (struct failure){OF_DRIVER, names[i / 3], 1 + i % 3,
+                                                       i % 2 ? 2 : 999, false});
     }
     assert_true(all > 15);
 }
@@ -490,18 +507,8 @@ TEST(no_device_is_current) {
     static const char *const names[] = {"hipGetDevice", "hipSetDevice"};
     unsigned all = 0;
     for (unsigned i = 0; i < 2 * 40; i++) {
-        struct rig rig = begin_with(&kinds[1], kinds[1].library);
-        vram_scheduler *scheduler = scheduler_of(pool_of(&rig, 0), VRAM_PLACE_DEVICE);
-        vram_matmul product = product_of(30, 20, 25, 0);
-        driver->refuse(names[i % 2], 1 + i / 2, 101, false);
-        if (vram_matmul_run(scheduler, &product) == VRAM_OK) {
-            assert_right(&product);
-        }
-        all += driver->struck() > 0;
-        driver->refuse(NULL, 0, 0, false); /* else the library could not end its handle */
-        product_end(&product);
-        vram_context_destroy(rig.context); /* the fake asks for the device too: nobody judges */
-        assert_int_equal(blas->handles(), 0);
+        all += try_failure(&kinds[1],
+                           (struct failure){OF_DRIVER, names[i % 2], 1 + i / 2, 101, false});
     }
     assert_true(all > 3);
 }
@@ -565,32 +572,5 @@ TEST(no_memory_to_begin_with) {
         expect_by(scheduler, kinds[i].library);
         product_end(&product);
         end_clean(&rig);
-    }
-}
-
-/* The same of the host's memory, call by call. */
-TEST(any_host_memory) {
-    for (int i = 0; i < KINDS; i++) {
-        bool struck = true;
-        for (uint64_t nth = 1; struck; nth++) {
-            assert_true(nth < 500);
-            struct rig rig = begin_with(&kinds[i], kinds[i].library);
-            vram_pool *pool = pool_of(&rig, 0);
-            vram_scheduler *scheduler = NULL;
-            vram_scheduler_options options = {.size = sizeof options, .place = VRAM_PLACE_DEVICE};
-            vram_matmul product = product_of(30, 20, 25, 0);
-            vr_mem_fail_at(nth, false);
-            vram_status status = vram_scheduler_create(pool, &options, &scheduler);
-            if (status == VRAM_OK && (status = vram_matmul_run(scheduler, &product)) == VRAM_OK) {
-                assert_right(&product);
-            }
-            struck = vr_mem_failed() > 0;
-            vr_mem_fail_at(0, false);
-            assert_true(status == VRAM_OK || struck);
-            product_end(&product);
-            assert_ok(vram_scheduler_destroy(scheduler));
-            assert_int_equal(live_in(pool), 0);
-            end_clean(&rig);
-        }
     }
 }

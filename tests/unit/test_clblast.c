@@ -135,27 +135,3 @@ TEST(any_code) {
         end_clean(&rig);
     }
 }
-
-/* The host's memory runs out, call by call. */
-TEST(any_host_memory) {
-    bool struck = true;
-    for (uint64_t nth = 1; struck; nth++) {
-        struct rig rig = begin_with(LIBRARY, "buffer");
-        vram_pool *pool = pool_of(&rig, 0);
-        vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_DEVICE);
-        vram_matmul product = product_of(30, 20, 25, 0);
-        vr_mem_fail_at(nth, false);
-        vram_status status = vram_matmul_run(scheduler, &product);
-        struck = vr_mem_failed() > 0;
-        vr_mem_fail_at(0, false);
-        if (status == VRAM_OK) {
-            assert_right(&product);
-        } else {
-            assert_true(struck);
-        }
-        product_end(&product);
-        assert_ok(vram_scheduler_destroy(scheduler));
-        assert_int_equal(live_in(pool), 0);
-        end_clean(&rig);
-    }
-}
