@@ -23,32 +23,27 @@ static void expect_told(const char *part) {
     }
 }
 
-static double rounded(vram_precision precision, double value) {
-    if (precision == VRAM_PRECISION_FP16) {
-        return vr_half_float(vr_float_half((float)value));
+/* What a number counts as. */
+static double rounded(const vram_distance *d, float value) {
+    if (d->nonfinite == VRAM_NONFINITE_ZERO && !(value - value == 0)) {
+        return 0;
     }
-    if (precision == VRAM_PRECISION_INT8) {
-        double scaled = value * 127;
+    if (d->precision == VRAM_PRECISION_FP16) {
+        return vr_half_float(vr_float_half(value));
+    }
+    if (d->precision == VRAM_PRECISION_INT8) {
+        double scale = d->scale ? (double)d->scale : 127, scaled = value * scale;
         scaled = scaled > 127 ? 127 : scaled < -128 ? -128 : scaled;
-        return (double)(long)(scaled < 0 ? scaled - 0.5 : scaled + 0.5) / 127;
+        return (double)(long)(scaled < 0 ? scaled - 0.5 : scaled + 0.5) / scale;
     }
     return value;
-}
-
-/* A root by Newton's way: tests link no libm. */
-static double root(double value) {
-    double guess = value > 1 ? value : 1;
-    for (int i = 0; value > 0 && i < 60; i++) {
-        guess = (guess + value / guess) / 2;
-    }
-    return value > 0 ? guess : 0;
 }
 
 static double truth(const vram_distance *d, uint64_t query, uint64_t vector) {
     double squared = 0, product = 0, q = 0, c = 0;
     for (uint64_t i = 0; i < d->dim; i++) {
-        double x = rounded(d->precision, d->query[query * d->dim + i]);
-        double y = rounded(d->precision, d->corpus[vector * d->dim + i]);
+        double x = rounded(d, d->query[query * d->dim + i]);
+        double y = rounded(d, d->corpus[vector * d->dim + i]);
         squared += (x - y) * (x - y);
         product += x * y;
         q += x * x;
@@ -56,11 +51,11 @@ static double truth(const vram_distance *d, uint64_t query, uint64_t vector) {
     }
     switch (d->metric) {
     case VRAM_METRIC_L2:
-        return root(squared);
+        return sqrt(squared);
     case VRAM_METRIC_INNER_PRODUCT:
         return product;
     case VRAM_METRIC_COSINE:
-        return q > 0 && c > 0 ? 1 - product / root(q * c) : 1;
+        return q > 0 && c > 0 ? 1 - product / sqrt(q * c) : 1;
     default:
         return squared;
     }
@@ -122,26 +117,77 @@ static void expect_right(const vram_distance *d, uint64_t stride) {
 
 /* ------------------------------------------------------------------------ right */
 
-TEST(acceptance_27_three_precisions_every_metric, "sim:" SIM) {
-    static const vram_precision precisions[] = {VRAM_PRECISION_FP32, VRAM_PRECISION_FP16,
-                                                VRAM_PRECISION_INT8};
-    static const vram_place places[] = {VRAM_PLACE_CPU, VRAM_PLACE_DEVICE};
-    vram_pool *pool = pool_of(rig, 0);
-    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
-    vram_distance d = search_of(5, 67, 13, 4); /* 13 is no multiple of 4 */
-    for (int metric = VRAM_METRIC_L2_SQUARED; metric <= VRAM_METRIC_COSINE; metric++) {
-        for (int i = 0; i < 3; i++) {
-            for (int place = 0; place < 2; place++) {
-                d.metric = (vram_metric)metric;
-                d.precision = precisions[i];
-                d.place = places[place];
-                assert_ok(vram_distance_run(scheduler, &d));
-                expect_right(&d, 1);
+/* Multiples of a unit, exact in every precision, around an offset; some are not finite, and some
+   vectors are 0 or equal. */
+static void numbers_make(float *numbers, uint64_t rows, uint64_t dim, uint64_t seed, float offset,
+                         float unit) {
+    for (uint64_t at = 0; at < rows * dim; at++) {
+        uint64_t row = at / dim == 9 ? 8 : at / dim, from = row * dim + at % dim;
+        numbers[at] = from % 41 == 17 ? (from % 2 ? INFINITY : NAN)
+                      : row == 2 || (row == 7 && seed == 2)
+                          ? 0
+                          : offset + (float)(int)(made_up(seed, from) * 7) * unit;
+    }
+}
+
+/* Each of the nearest has its true distance, and no other vector is nearer. */
+static void expect_nearest(const vram_distance *d) {
+    for (uint64_t q = 0; q < d->queries; q++) {
+        double size = d->metric == VRAM_METRIC_COSINE ? 1 : 0, sign = 1;
+        sign = d->metric == VRAM_METRIC_INNER_PRODUCT ? -1 : 1;
+        for (uint64_t v = 0; v < d->vectors; v++) {
+            size = fmax(size, fabs(truth(d, q, v)));
+        }
+        for (uint64_t v = 0; d->distances && v < d->vectors; v++) {
+            assert_true(fabs((double)d->distances[q * d->vectors + v] - truth(d, q, v)) <=
+                        1e-5 * size);
+        }
+        for (uint64_t i = q * d->k; i < (q + 1) * d->k; i++) {
+            uint64_t better = 0;
+            double found = truth(d, q, d->best_at[i]);
+            assert_true(fabs((double)d->best[i] - found) <= 1e-5 * size);
+            for (uint64_t v = 0; v < d->vectors; v++) {
+                better += sign * (found - truth(d, q, v)) > 1e-5 * size;
             }
+            assert_true(better <= i - q * d->k);
         }
     }
+}
+
+/* Every precision, metric and place, as a matrix and as the nearest alone, with and without a
+   centre, and with numbers whose squares vanish. */
+TEST(acceptance_27_numbers_of_all_kinds, "sim:" SIM) {
+    static const vram_precision precisions[] = {VRAM_PRECISION_FP32, VRAM_PRECISION_FP16,
+                                                VRAM_PRECISION_INT8};
+    static const uint64_t dims[] = {3, 8, 21};
+    static const struct {
+        float offset, unit;
+        int precisions; /* of the above, in which these numbers are exact */
+    } numbers[] = {{0, 0.25f, 3}, {6, 0.25f, 3}, {0, 0x1.0p-64f, 1}};
+    vram_pool *pool = pool_of(rig, 0);
+    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
+    uint64_t saturated;
+    for (int kind = 0; kind < 3 * 3 * 4 * 4; kind++) {
+        vram_distance d = search_of(4, 60, dims[kind % 3], 5);
+        float offset = numbers[kind / 3 % 3].offset, unit = numbers[kind / 3 % 3].unit;
+        numbers_make((float *)(uintptr_t)d.query, 4, d.dim, 1, offset, unit);
+        numbers_make((float *)(uintptr_t)d.corpus, 60, d.dim, 2, offset, unit);
+        d.metric = (vram_metric)(kind / 9 % 4);
+        d.place = kind / 36 % 2 ? VRAM_PLACE_DEVICE : VRAM_PLACE_CPU;
+        d.nonfinite = VRAM_NONFINITE_ZERO;
+        d.saturated = &saturated;
+        float *matrix = d.distances;
+        d.distances = kind / 72 ? matrix : NULL;
+        for (int i = 0; i < numbers[kind / 3 % 3].precisions; i++) {
+            d.precision = precisions[i];
+            d.scale = 1 / unit;
+            assert_ok(vram_distance_run(scheduler, &d));
+            expect_nearest(&d);
+        }
+        d.distances = matrix;
+        search_end(&d);
+    }
     assert_int_equal(live_in(pool), 0);
-    search_end(&d);
 }
 
 /* (1, 2, 3) and (1, 0, 0) are 13 apart: squared, and said to be. */
@@ -261,10 +307,6 @@ TEST(what_is_not_finite, "sim:" SIM) {
             query[2] = odd[j];
             assert_int_equal(vram_distance_run(scheduler, &d), VRAM_ERR_INVALID);
             expect_told("number 2 of query 0");
-            d.nonfinite = VRAM_NONFINITE_ZERO;
-            assert_ok(vram_distance_run(scheduler, &d));
-            corpus[13] = query[2] = 0; /* what they count as */
-            expect_right(&d, 1);
             corpus[13] = corpus_before, query[2] = query_before;
         }
     }
@@ -276,20 +318,66 @@ TEST(what_is_not_finite, "sim:" SIM) {
     search_end(&d);
 }
 
-/* A vector of zeros has no direction. */
-TEST(zeros_and_cosine, "sim:" SIM) {
-    float query[4] = {0}, corpus[8] = {1, 2, 3, 4}, distances[2];
-    vram_distance d = {.size = sizeof d,
-                       .queries = 1,
-                       .vectors = 2,
-                       .dim = 4,
-                       .query = query,
-                       .corpus = corpus,
-                       .metric = VRAM_METRIC_COSINE,
-                       .distances = distances};
+/* Of numbers that are wrong in two ways the one that is not allowed is named. */
+TEST(the_wrong_number_is_named, "sim:" SIM) {
     vram_scheduler *scheduler = scheduler_of(pool_of(rig, 0), VRAM_PLACE_AUTO);
-    assert_ok(vram_distance_run(scheduler, &d));
-    assert_true(distances[0] == 1.0f && distances[1] == 1.0f);
+    static const float corpus[8] = {0.5f, NAN, 900, 1, 1, 1, 1, 1};
+    static const float other[8] = {0.5f, 900, NAN, 1, 1, 1, 1, 1};
+    static const float query[4] = {1, 1, 1, 1};
+    uint64_t saturated, at[2];
+    float best[2];
+    for (int i = 0; i < 4; i++) {
+        vram_distance distance = {.size = sizeof distance,
+                                  .queries = 1,
+                                  .vectors = 2,
+                                  .dim = 4,
+                                  .query = query,
+                                  .corpus = i & 1 ? other : corpus,
+                                  .precision = VRAM_PRECISION_INT8,
+                                  .place = i & 2 ? VRAM_PLACE_DEVICE : VRAM_PLACE_CPU,
+                                  .k = 2,
+                                  .best = best,
+                                  .best_at = at,
+                                  .nonfinite = i & 1 ? VRAM_NONFINITE_REJECT : VRAM_NONFINITE_ZERO,
+                                  .saturated = i & 1 ? &saturated : NULL};
+        assert_int_equal(vram_distance_run(scheduler, &distance), VRAM_ERR_INVALID);
+        assert_non_null(strstr(vram_error_get()->text, "number 2 of vector 0"));
+    }
+    vram_error_clear();
+}
+
+/* Integers whose sums are beyond the 24 bits that are exact, and many vectors that are equally
+   near: the lower indices. */
+TEST(large_integers, "sim:" SIM) {
+    enum { DIM = 2048, COUNT = 70 };
+    static float query[DIM], corpus[COUNT * DIM];
+    vram_scheduler *scheduler = scheduler_of(pool_of(rig, 0), VRAM_PLACE_DEVICE);
+    for (uint64_t i = 0; i < DIM; i++) {
+        query[i] = 1;
+        for (uint64_t v = 0; v < COUNT; v++) {
+            corpus[v * DIM + i] = v == 50 ? 0.5f : -1;
+        }
+    }
+    for (int metric = 0; metric < 4; metric++) {
+        uint64_t at[4];
+        float best[4];
+        vram_distance distance = {.size = sizeof distance,
+                                  .queries = 1,
+                                  .vectors = COUNT,
+                                  .dim = DIM,
+                                  .query = query,
+                                  .corpus = corpus,
+                                  .metric = (vram_metric)metric,
+                                  .precision = VRAM_PRECISION_INT8,
+                                  .k = 4,
+                                  .best = best,
+                                  .best_at = at};
+        assert_ok(vram_distance_run(scheduler, &distance));
+        assert_int_equal(at[0], 50);
+        for (uint64_t i = 1; i < 4; i++) {
+            assert_int_equal(at[i], i - 1);
+        }
+    }
 }
 
 EACH_TEST(begin, nothing_left)

@@ -228,6 +228,101 @@ TEST(out_of_device_memory, "sim:memory=64M,real=on") {
     product_end(&long_one);
 }
 
+TEST(exhaustion_is_told_if_asked) {
+    for (int i = 0; i < 2; i++) {
+        struct rig rig = rig_make("sim", "memory=64M,real=on");
+        vram_scheduler_options options = {
+            .size = sizeof options, .flags = i ? VRAM_SCHEDULER_NO_FALLBACK : 0, .threshold = 1};
+        vram_matmul product = product_of(8, 8, 8, 0);
+        vram_weights_options of_weights = {
+            .size = sizeof of_weights, .k = 2048, .n = 2048, .b = product.b};
+        vram_scheduler *scheduler;
+        vram_weights *weights;
+        vram_pool *pool = pool_of(&rig, 0);
+        assert_ok(vram_scheduler_create(pool, &options, &scheduler));
+        vr_mem_fail_at(1, false); /* of what computes on the device */
+        vram_status status = vram_matmul_run(scheduler, &product);
+        vr_mem_fail_at(0, false);
+        assert_int_equal(status, i ? VRAM_ERR_HOST_MEMORY : VRAM_OK);
+        assert_ok(vram_matmul_run(scheduler, &product));
+        assert_right(&product);
+
+        /* Weights go to the host only if they may. */
+        void *b = calloc(2048 * 2048, sizeof(float));
+        of_weights.b = b;
+        fault(&rig, VRAM_SIM_ANY, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+        status = vram_weights_create(scheduler, &of_weights, &weights);
+        assert_int_equal(status, i ? VRAM_ERR_DEVICE_MEMORY : VRAM_OK);
+        assert_ok(vram_sim_fault_set(rig.context, NULL));
+        free(b);
+        product_end(&product);
+        vram_error_clear();
+        rig_end_clean(&rig);
+    }
+}
+
+/* The library's own kernels count lines and elements. Nobody reads the operands for a plan. */
+TEST(tiles_have_bounds) {
+    static float somewhere[1];
+    const uint64_t lines = UINT64_C(65535) * 64, deep = 8192, memory = UINT64_C(1) << 40;
+    const struct {
+        uint64_t m, k, n, device_bytes;
+        bool too_large;
+    } rows[] = {
+        {2 * lines, 1, 1, 0, false}, {1, 1, 2 * lines, 0, false},
+        {lines, deep, 1, 0, false},  {1, deep, lines, 0, false}, /* 2^32 elements */
+        {1, lines + 1, 1, 0, true},  {4096, 64, 4096, 256 << 10, false},
+    };
+    assert_int_equal(setenv("FAKE_CUDA_MEMORY", "1099511627776", 1), 0);
+    assert_ok(vram_option_set("cuda_library", FAKE_CUDA_PATH));
+    assert_ok(vram_option_set("cublas_library", "none"));
+    struct rig rig = rig_make("cuda", NULL);
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_matmul_plan plan = {.size = sizeof plan};
+    vram_scheduler *scheduler;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        vram_scheduler_options options = {.size = sizeof options,
+                                          .place = VRAM_PLACE_DEVICE,
+                                          .device_bytes = rows[i].device_bytes};
+        vram_matmul product = {.size = sizeof product,
+                               .m = rows[i].m,
+                               .k = rows[i].k,
+                               .n = rows[i].n,
+                               .a = somewhere,
+                               .b = somewhere,
+                               .c = somewhere};
+        uint64_t most = rows[i].device_bytes ? rows[i].device_bytes : memory;
+        plan.tile_m = plan.tile_n = plan.device_bytes = 0;
+        assert_ok(vram_scheduler_create(pool, &options, &scheduler));
+        assert_int_equal(vram_matmul_plan_get(scheduler, &product, &plan),
+                         rows[i].too_large ? VRAM_ERR_UNSUPPORTED : VRAM_OK);
+        assert_true(plan.tile_m <= lines && plan.tile_n <= lines && plan.device_bytes <= most);
+        assert_true(plan.tile_m * rows[i].k <= UINT32_MAX && plan.tile_n * rows[i].k <= UINT32_MAX);
+        assert_ok(vram_scheduler_destroy(scheduler));
+    }
+    /* What lies on the device is not cut: it is too much. */
+    vram_addr large, small;
+    assert_ok(vram_device_alloc(rig.device, lines * deep * 4, VRAM_MEMORY_DEVICE, &large));
+    assert_ok(vram_alloc(pool, lines * 4, rig.queue, &small));
+    scheduler = scheduler_of(pool, VRAM_PLACE_DEVICE);
+    for (int turned = 0; turned < 2; turned++) {
+        vram_matmul product = {.size = sizeof product,
+                               .m = turned ? 1 : lines,
+                               .k = deep,
+                               .n = turned ? lines : 1,
+                               .a_addr = turned ? small : large,
+                               .b_addr = turned ? large : small,
+                               .queue = rig.queue};
+        vram_addr result;
+        assert_ok(vram_alloc(pool, lines * 4, rig.queue, &result));
+        product.c_addr = result;
+        assert_int_equal(vram_matmul_plan_get(scheduler, &product, &plan), VRAM_ERR_UNSUPPORTED);
+        assert_ok(vram_free(result, rig.queue));
+    }
+    assert_ok(vram_device_free(rig.device, large));
+    vram_context_destroy(rig.context);
+}
+
 /* ---------------------------------------------------------------------- batches */
 
 /* In the time of a simulated H200: N with shared weights against N by themselves. */
