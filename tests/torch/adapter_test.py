@@ -47,7 +47,7 @@ def graph_memory():
         keep, address = parts[5], large.data_ptr()
         del parts, large
     pool = captured.pool()
-    before = [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(pool)]
+    before = h.segments(torch, pool)
     h.expect(len(before) == 2, f"{len(before)} segments")
     h.expect(torch._C._cuda_checkPoolLiveAllocations(0, pool, {keep.data_ptr()}), "live")
     h.expect(not torch._C._cuda_checkPoolLiveAllocations(0, pool, set()), "live, and not expected")
@@ -55,13 +55,13 @@ def graph_memory():
     h.expect(other.data_ptr() != address, "memory of a graph was handed out")
     state = torch._C._cuda_getCheckpointState(0, pool)
     torch._C._cuda_setCheckpointPoolState(0, state, [], [])
-    after = [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(pool)]
+    after = h.segments(torch, pool)
     h.expect(after == before, "the pool is not as it was")
     h.consistent(torch)
     captured.replay()
     del keep, captured, other
     torch.cuda.empty_cache()
-    h.expect(not [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(pool)], "left")
+    h.expect(not h.segments(torch, pool), "left")
     h.expect(torch.cuda.memory_reserved() == 0, f"{torch.cuda.memory_reserved()} bytes are left")
     return "held, brought back, given back"
 
@@ -100,8 +100,7 @@ def reuse_in_a_capture():
     h = items()
     torch, vt = h.start()
     if h.older_than(torch, 11):
-        print("skipped: this PyTorch has no such setting")
-        return None
+        return h.skip("this PyTorch has no such setting")
     small = lambda: torch.empty(8, device="cuda")
     streams = [torch.cuda.Stream() for _ in range(4)]
     first = streams[0]
@@ -177,8 +176,7 @@ def nccl_segments():
     h = items()
     torch, vt = h.start()
     if h.older_than(torch, 11):
-        print("skipped: segments of this PyTorch have no order of registration")
-        return None
+        return h.skip("segments of this PyTorch have no order of registration")
     from vram.torch import extension
     here = os.path.dirname(os.path.abspath(__file__))
     home = os.path.dirname(torch.__file__)
@@ -577,8 +575,7 @@ def accelerator():
     h = items()
     torch, vt = h.start()
     if not hasattr(torch.accelerator, "memory_stats"):
-        print("skipped: torch.accelerator counts no memory before 2.9")
-        return None
+        return h.skip("torch.accelerator counts no memory before 2.9")
     x = torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
     own, cuda = torch.accelerator.memory_stats(), torch.cuda.memory_stats()
     h.expect(own and own["allocated_bytes.all.current"] == 3 << 20, str(own)[:90])

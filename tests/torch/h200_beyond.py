@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The items of h200.py on what vram.torch adds, how it is enabled, and what it costs."""
+"""The items of h200.py on what vram.torch adds and how it is enabled."""
 import os
 import subprocess
 import sys
@@ -162,67 +162,3 @@ def plugin():
     expect(float(x.sum()) == 1000, "a kernel after the error")
     raises(vram.torch.VramTorchError, vram.torch.report)
     return text[:80]
-
-
-# -------------------------------------------------------------------------------------- time
-
-TIMED = """
-import sys, time, statistics
-import torch
-if sys.argv[1] == "vram":
-    import vram.torch
-    vram.torch.enable()
-elif sys.argv[1] == "plugin":
-    import os
-    torch.cuda.memory.change_current_allocator(torch.cuda.memory.CUDAPluggableAllocator(
-        os.environ["LIBVRAM_TORCH_PLUGIN"], "vram_torch_alloc", "vram_torch_free"))
-torch.empty(1, device="cuda")
-sizes = [512, 65536, 3 << 20]
-def once(size, count):
-    begin = time.perf_counter_ns()
-    for _ in range(count):
-        x = torch.empty(size, device="cuda", dtype=torch.uint8)
-        del x
-    return (time.perf_counter_ns() - begin) / count
-for size in sizes:
-    once(size, 20000)
-print("ready", flush=True)
-for line in sys.stdin:
-    print(*(once(size, 20000) for size in sizes), flush=True)
-if sys.argv[1] == "vram":
-    print("the pool's counters:", vram.torch.stats(), flush=True)
-"""
-
-
-@item(limit=100, alone=True)
-def time_of_empty():
-    """torch.empty and del, 15 interleaved pairs of runs, against PyTorch's own allocator."""
-    import statistics as numbers
-    children = {}
-    kinds = ("native", "vram") + (("plugin",) if os.environ.get("LIBVRAM_TORCH_PLUGIN") else ())
-    for kind in kinds:
-        children[kind] = subprocess.Popen([sys.executable, "-c", TIMED, kind], stdin=subprocess.PIPE,
-                                          stdout=subprocess.PIPE, text=True)
-    for child in children.values():
-        expect(child.stdout.readline().strip() == "ready", "a child did not start")
-    rows = {kind: [] for kind in kinds}
-    for turn in range(15):
-        for kind in kinds if turn % 2 else kinds[::-1]:
-            children[kind].stdin.write("go\n")
-            children[kind].stdin.flush()
-            rows[kind].append([float(word) for word in children[kind].stdout.readline().split()])
-    for child in children.values():
-        child.stdin.close()
-        print(child.stdout.read().strip())
-        child.wait(timeout=30)
-    texts, worst = [], 0.0
-    for column, size in enumerate(("512 B", "64 KiB", "3 MiB")):
-        native = numbers.median(row[column] for row in rows["native"])
-        ours = numbers.median(row[column] for row in rows["vram"])
-        worst = max(worst, ours / native)
-        texts.append(f"{size}: {ours:.0f} ns, native {native:.0f}, {ours / native:.3f}")
-        if "plugin" in rows:
-            texts[-1] += f", plug-in {numbers.median(row[column] for row in rows['plugin']):.0f}"
-    print("; ".join(texts))
-    expect(worst <= 1.03, "; ".join(texts))
-    return "; ".join(texts)

@@ -9,8 +9,9 @@ import subprocess
 import tempfile
 import threading
 
-from h200_expectations import make_allocator, segments_of
-from h200_kit import MIB, consistent, expect, item, older_than, raises, start
+from h200_expectations import segments_of
+from h200_kit import (MIB, consistent, expect, item, make_allocator, older_than, raises, segments, skip, start,
+                      together)
 
 
 def bytes_of(torch, mib):
@@ -84,11 +85,7 @@ def blocks_of_threads():
         done.set()
         del x
 
-    threads = [threading.Thread(target=call) for call in (with_pool, beside)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(with_pool, beside)
     active = {}
     for segment in found:
         pool = tuple(segment["segment_pool_id"])
@@ -108,7 +105,7 @@ def graph_pool_of_a_thread():
     del out
 
     def count():
-        return len([s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(pool)])
+        return len(segments(torch, pool))
 
     expect(count() == 1, f"{count()} segments after the capture")
 
@@ -128,11 +125,7 @@ def graph_pool_of_a_thread():
                 torch._C._cuda_releasePool(0, pool)
         three()
 
-    threads = [threading.Thread(target=call) for call in (in_pool, three)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(in_pool, three)
     expect(count() == 4, f"{count()} segments: one of the capture and three of the thread were expected")
     del captured
     gc.collect()
@@ -151,8 +144,7 @@ def deleters_after_a_checkpoint():
     pool = captured.pool()
 
     def live():
-        return sum(b["state"] == "active_allocated" for s in torch.cuda.memory_snapshot()
-                   if tuple(s["segment_pool_id"]) == tuple(pool) for b in s["blocks"])
+        return sum(b["state"] == "active_allocated" for s in segments(torch, pool) for b in s["blocks"])
 
     state = torch._C._cuda_getCheckpointState(0, pool)
     made = [(t.untyped_storage().data_ptr(), t.device, t.untyped_storage().nbytes()) for t in outputs]
@@ -177,14 +169,12 @@ def allocator_that_dies_first():
     """A MemPool's allocator lives until the last tensor of it has died, whoever else forgot it."""
     torch, vt = start()
     if older_than(torch, 11):
-        print("skipped: a MemPool of this PyTorch does not own its allocator")
-        return None
+        return skip("a MemPool of this PyTorch does not own its allocator")
     torch.cuda.init()
     with tempfile.TemporaryDirectory() as folder:
         allocator = make_allocator(torch, folder)
         if allocator is None:
-            print("skipped: no C compiler")
-            return None
+            return skip("no C compiler")
         library = ctypes.CDLL(os.path.join(folder, "libpool.so"))
         pool = torch.cuda.MemPool(allocator.allocator())
         with torch.cuda.use_mem_pool(pool):
@@ -206,8 +196,7 @@ def pool_without_splits():
     try:
         whole = torch.cuda.MemPool(no_split=True)
     except TypeError:
-        print("skipped: this PyTorch has no MemPool(no_split=True)")
-        return None
+        return skip("this PyTorch has no MemPool(no_split=True)")
     split, kept = torch.cuda.MemPool(), []
     for pool in (split, whole, split, whole):
         with torch.cuda.use_mem_pool(pool):
@@ -267,8 +256,7 @@ def two_devices():
     """Each device has its pool, statistics, limit and MemPools; needs two."""
     torch, vt = start()
     if torch.cuda.device_count() < 2:
-        print("skipped: one device")
-        return None
+        return skip("one device")
     kept = [torch.empty((at + 1) * 4 * MIB, dtype=torch.int8, device=f"cuda:{at}") for at in range(2)]
     found = [torch.cuda.memory_allocated(at) for at in range(2)]
     expect(found == [4 * MIB, 8 * MIB], str(found))
@@ -311,7 +299,7 @@ def graph_statistics():
     gc.collect()
     torch.cuda.empty_cache()
     # bytes of a block, segments for three of them at once, bytes of a segment
-    for size, segments, each in ((512, 1, 2 * MIB), (MIB, 2, 2 * MIB), (MIB + 512, 1, 20 * MIB),
+    for size, count, each in ((512, 1, 2 * MIB), (MIB, 2, 2 * MIB), (MIB + 512, 1, 20 * MIB),
                                  (10 * MIB - 512, 2, 20 * MIB), (10 * MIB + 512, 3, 12 * MIB)):
         kind = "small_pool" if size <= MIB else "large_pool"
         captured = torch.cuda.CUDAGraph()
@@ -343,7 +331,7 @@ def graph_statistics():
         gc.collect()
         seeds = seeds_of_all if kind == "small_pool" else 0
         for when in ("captured", "emptied"):
-            compare(when, [segments * each, 1 + seeds, size + 512 * seeds])
+            compare(when, [count * each, 1 + seeds, size + 512 * seeds])
             torch.cuda.empty_cache()
         del captured
         gc.collect()

@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The items of h200.py on what PyTorch's own tests expect of an allocator beyond the documentation: how MemPools nest and
 share a limit, what settings change, which stacks a history has."""
-import ctypes
 import gc
 import json
-import os
 import random
-import shutil
-import subprocess
-import sys
 import tempfile
 import threading
 
-from h200_kit import COMPUTES, MIB, expect, item, older_than, ones, raises, start
+from h200_kit import (COMPUTES, MIB, expect, item, make_allocator, older_than, ones, python, raises, skip, start,
+                      together)
 
 
 def segments_of(torch, pool):
@@ -69,39 +65,10 @@ def pools_of_threads():
         done.set()
         del x
 
-    threads = [threading.Thread(target=call) for call in (with_pool, without)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    together(with_pool, without)
     expect(seen == [0, MIB], f"bytes in the pool and in all while another thread allocates: {seen}")
     expect(segments_of(torch, pool) == 1 and pool.use_count() == 1, "empty_cache inside a pool gave its memory back")
     return "each thread has its own"
-
-
-SOURCE = """
-#include <stddef.h>
-#include <stdlib.h>
-extern int cudaMalloc(void **, size_t); extern int cudaFree(void *);
-int allocs, frees;
-void *pool_alloc(size_t size, int device, void *stream) { void *p = 0; allocs++; cudaMalloc(&p, size); return p; }
-void pool_free(void *p, size_t size, int device, void *stream) { frees++; cudaFree(p); }
-"""
-
-
-def make_allocator(torch, folder):
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        return None
-    source, path = os.path.join(folder, "pool.c"), os.path.join(folder, "libpool.so")
-    with open(source, "w", encoding="utf-8") as file:
-        file.write(SOURCE)
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", path, source], check=True)
-    for line in open("/proc/self/maps", encoding="utf-8"):
-        if "libcudart.so" in line and COMPUTES:
-            ctypes.CDLL(line.split()[-1], mode=ctypes.RTLD_GLOBAL)
-            break
-    return torch.cuda.memory.CUDAPluggableAllocator(path, "pool_alloc", "pool_free")
 
 
 @item()
@@ -112,8 +79,7 @@ def pools_share_the_limit():
     with tempfile.TemporaryDirectory() as folder:
         allocator = make_allocator(torch, folder)
         if allocator is None:
-            print("skipped: no C compiler")
-            return None
+            return skip("no C compiler")
         closed = torch.cuda.MemPool(allocator.allocator())
         offered = torch.cuda.MemPool(allocator.allocator(), use_on_oom=True)
         total = torch.cuda.get_device_properties(0).total_memory
@@ -153,8 +119,7 @@ def settings():
     torch, vt = start()
     torch.cuda.init()
     if older_than(torch, 11):
-        print("skipped: this PyTorch has no settings that the adapter follows")
-        return None
+        return skip("this PyTorch has no settings that the adapter follows")
 
     def taken(size):
         before = torch.cuda.memory_stats()
@@ -176,9 +141,8 @@ def settings():
         raises((ValueError, RuntimeError), lambda: torch._C._accelerator_setAllocatorSettings(text))
     code = ("import torch, vram.torch\nvram.torch.enable()\ntorch.cuda.init()\n"
             "print(torch.cuda.get_per_process_memory_fraction())")
-    values = dict(os.environ, PYTORCH_CUDA_ALLOC_CONF="per_process_memory_fraction:0.25",
+    said = python(code, PYTORCH_CUDA_ALLOC_CONF="per_process_memory_fraction:0.25",
                   PYTORCH_ALLOC_CONF="per_process_memory_fraction:0.25")
-    said = subprocess.run([sys.executable, "-c", code], env=values, stdout=subprocess.PIPE, check=True).stdout.decode()
     expect(said.strip() == "0.25", f"the fraction of the environment is {said.strip()}")
     return "rounding, errors, fraction"
 

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """h200_items.py NAME: one item of h200.py, in this process. Prints "ok: ..." last."""
 import collections
+import functools
 import gc
+import json
 import os
 import pickle
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 import warnings
 
-from h200_kit import COMPUTES, ITEMS, MIB, consistent, expect, item, older_than, ones, raises, start, works
+from h200_kit import (COMPUTES, ITEMS, MIB, consistent, expect, item, older_than, ones, python, raises,  # noqa: F401
+                      segments, skip, start, together, works)
 
 
 # ------------------------------------------------------------------------------- the basics
@@ -79,10 +80,7 @@ def statistics_keys():
     torch, vt = start()
     torch.empty(10, device="cuda")
     code = "import torch, json; torch.empty(10, device='cuda'); print(json.dumps(sorted(torch.cuda.memory_stats())))"
-    native = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, timeout=50,
-                            env=dict(os.environ, VRAM_TORCH="0"))
-    import json
-    expected, have = set(json.loads(native.stdout)), set(torch.cuda.memory_stats())
+    expected, have = set(json.loads(python(code, timeout=50, VRAM_TORCH="0"))), set(torch.cuda.memory_stats())
     expect(expected == have, f"missing {sorted(expected - have)}, more {sorted(have - expected)}")
     return f"the same {len(have)} keys as PyTorch's own"
 
@@ -261,8 +259,7 @@ def destroyed_stream():
     """A stream of the program's that is destroyed while blocks of it are cached, and one is live."""
     import ctypes
     if not COMPUTES:
-        print("skipped: needs CUDA's own streams")
-        return None
+        return skip("needs CUDA's own streams")
     torch, vt = start()
     with open("/proc/self/maps", encoding="utf-8") as maps:
         runtime = ctypes.CDLL(next(line.split()[-1] for line in maps if "libcudart.so" in line))
@@ -335,11 +332,7 @@ def threads():
         except Exception as error:
             problems.append(repr(error))
 
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    together(*(functools.partial(work, number) for number in range(8)))
     torch.cuda.synchronize()
     expect(not problems, str(problems[:3]))
     gc.collect()
@@ -418,8 +411,7 @@ class Late:
     def __del__(self): keep.clear()
 late = Late()
 """
-    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, timeout=50, check=False)
-    expect(done.returncode == 0, f"exit code {done.returncode}: {done.stderr[-500:]}")
+    python(code, timeout=50)
     return "exit code 0"
 
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The item of h200.py for NCCL: a process group of one rank does the same natively and on vram.torch."""
 import json
-import subprocess
-import sys
 
-from h200_kit import expect, item
+from h200_kit import expect, item, python
 
 PROGRAM = """
 import json, os, sys, tempfile
@@ -94,10 +92,7 @@ print(json.dumps(said))
 
 
 def told(mode):
-    done = subprocess.run([sys.executable, "-c", PROGRAM, mode], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          timeout=80, check=False)
-    expect(done.returncode == 0, f"{mode}: " + done.stderr.decode(errors="replace")[-1500:])
-    return json.loads(done.stdout.decode().splitlines()[-1])
+    return json.loads(python(PROGRAM, mode).splitlines()[-1])
 
 
 @item(limit=170)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The items of h200.py on graphs and MemPools."""
+import ctypes
 import gc
 import os
-import subprocess
 import tempfile
 
-from h200_kit import MIB, consistent, expect, item, start
+from h200_kit import MIB, consistent, expect, item, make_allocator, segments, skip, start, warmed
 
 
 # --------------------------------------------------------------------------- graphs and pools
@@ -20,11 +20,7 @@ def graph():
         y = (x.view(1024, 1024) @ w).relu()
         return (y * 2 + 1).sum(dim=1)
 
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        compute()
-    torch.cuda.current_stream().wait_stream(side)
+    warmed(torch, compute)
     captured = torch.cuda.CUDAGraph()
     with torch.cuda.graph(captured):
         out = compute()
@@ -41,8 +37,8 @@ def graph():
     expect(wrong < 1e-2 and out.data_ptr() == address, f"replays differ by {wrong}")
     consistent(torch)
     pool = captured.pool()
-    segments = [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(pool)]
-    expect(segments, "the graph has no segment in the snapshot")
+    count = len(segments(torch, pool))
+    expect(count, "the graph has no segment in the snapshot")
     second = torch.cuda.CUDAGraph()
     with torch.cuda.graph(second, pool=pool):
         other = out * 3
@@ -54,9 +50,8 @@ def graph():
     torch._C._cuda_clearCublasWorkspaces()  # made during the capture, in the graph's pool
     gc.collect()
     torch.cuda.empty_cache()
-    expect(not [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(pool)],
-           "the memory of dead graphs is still there")
-    return f"{len(segments)} segments; {held // MIB} MiB, then {torch.cuda.memory_reserved() // MIB}"
+    expect(not segments(torch, pool), "the memory of dead graphs is still there")
+    return f"{count} segments; {held // MIB} MiB, then {torch.cuda.memory_reserved() // MIB}"
 
 
 @item()
@@ -76,12 +71,7 @@ def graph_on_streams():
         main.wait_stream(side)
         return b * 3
 
-    warm = torch.cuda.Stream()
-    warm.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(warm):
-        for _ in range(3):
-            compute()
-    torch.cuda.current_stream().wait_stream(warm)
+    warmed(torch, lambda: [compute() for _ in range(3)])
     captured = torch.cuda.CUDAGraph()
     with torch.cuda.graph(captured):
         out = compute()
@@ -122,17 +112,11 @@ def checkpoints():
     """As PyTorch's own tests: a pool taken back to a checkpoint has the same segments, and live tensors are checked."""
     torch, vt = start()
 
-    def segments(pool):
-        return [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(pool)]
-
     def capture(call, pool=None):
         torch.cuda.synchronize()
         stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            call()
+        warmed(torch, call, stream)
         stream.synchronize()
-        torch.cuda.current_stream().wait_stream(stream)
         captured = torch.cuda.CUDAGraph()
         with torch.cuda.graph(captured, stream=stream, pool=pool):
             out = call()
@@ -145,13 +129,13 @@ def checkpoints():
 
     captured, (small, large) = capture(call)
     pool = captured.pool()
-    before = segments(pool)
+    before = segments(torch, pool)
     live = {small.untyped_storage().data_ptr(), large.untyped_storage().data_ptr()}
     expect(torch._C._cuda_checkPoolLiveAllocations(0, pool, live), "live allocations")
     expect(not torch._C._cuda_checkPoolLiveAllocations(0, pool, set()), "live allocations that are none")
     state = torch._C._cuda_getCheckpointState(0, pool)
     torch._C._cuda_setCheckpointPoolState(0, state, [], [])
-    expect(segments(pool) == before, "the pool is not as it was")
+    expect(segments(torch, pool) == before, "the pool is not as it was")
     expect(torch._C._cuda_checkPoolLiveAllocations(0, pool, live), "live allocations after it")
     captured.replay()
     expect(bool((small == 3).all()) and bool((large == 2).all()), "contents")
@@ -180,38 +164,21 @@ def mem_pool():
     del again, pool
     gc.collect()
     torch.cuda.empty_cache()
-    expect(not [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(identity)], "left")
+    expect(not segments(torch, identity), "left")
     consistent(torch)
     return f"pool {identity}"
-
-
-SOURCE = """
-#include <stddef.h>
-extern int cudaMalloc(void **, size_t); extern int cudaFree(void *);
-int allocs, frees;
-void *pool_alloc(size_t size, int device, void *stream) { void *p = 0; allocs++; cudaMalloc(&p, size); return p; }
-void pool_free(void *p, size_t size, int device, void *stream) { frees++; cudaFree(p); }
-"""
 
 
 @item()
 def mem_pool_allocator():
     """A MemPool whose segments another allocator makes, as for NCCL's memory."""
-    import ctypes
-    import shutil
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        print("skipped: no C compiler")
-        return None
     torch, vt = start()
+    torch.cuda.init()
     with tempfile.TemporaryDirectory() as folder:
-        source, path = os.path.join(folder, "pool.c"), os.path.join(folder, "libpool.so")
-        with open(source, "w", encoding="utf-8") as file:
-            file.write(SOURCE)
-        subprocess.run([compiler, "-shared", "-fPIC", "-o", path, source], check=True)
-        ctypes.CDLL(_cudart(torch), mode=ctypes.RTLD_GLOBAL)
-        allocator = torch.cuda.memory.CUDAPluggableAllocator(path, "pool_alloc", "pool_free")
-        library = ctypes.CDLL(path)
+        allocator = make_allocator(torch, folder)
+        if allocator is None:
+            return skip("no C compiler")
+        library = ctypes.CDLL(os.path.join(folder, "libpool.so"))
         pool = torch.cuda.MemPool(allocator.allocator())
         with torch.cuda.use_mem_pool(pool):
             x = torch.ones(5 * MIB, device="cuda")
@@ -224,11 +191,3 @@ def mem_pool_allocator():
         frees = ctypes.c_int.in_dll(library, "frees").value
     expect(frees == 1, f"{frees} frees")
     return "one segment, given back"
-
-
-def _cudart(torch):
-    with open("/proc/self/maps", encoding="utf-8") as file:
-        for line in file:
-            if "libcudart.so" in line:
-                return line.split()[-1]
-    raise AssertionError("no libcudart is loaded")

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from h200_kit import COMPUTES, MIB, expect, item, start
+from h200_kit import COMPUTES, MIB, expect, item, skip, start
 
 UNSHARE = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child",
            "--mount-proc"]
@@ -230,8 +230,7 @@ def sending_off():
 def sending_in_order():
     """The receiver's work waits for what the sender has enqueued: events between processes."""
     if not COMPUTES:
-        print("skipped: needs a device that computes")
-        return None
+        return skip("needs a device that computes")
     torch, vt = start()
     receiver = Receiver(torch)
     x = torch.zeros(4 * MIB, device="cuda")
@@ -249,8 +248,7 @@ def sending_in_order():
 def sending_from_segments():
     """moving="off": CUDA's own handles, and tensors of a MemPool."""
     if not COMPUTES:
-        print("skipped: needs CUDA's own calls")
-        return None
+        return skip("needs CUDA's own calls")
     torch, vt = start(moving="off")
     receiver = Receiver(torch)
     tensors = [pattern(torch, size, i).cuda() for i, size in enumerate((1, 5000, 3 * MIB))]
@@ -266,8 +264,7 @@ def sending_from_segments():
 def sending_in_namespaces():
     """Sender and receiver in user, mount and pid namespaces of their own, as in two containers."""
     if subprocess.run(UNSHARE + ["true"], capture_output=True, check=False).returncode != 0:
-        print("skipped: this machine does not allow namespaces")
-        return None
+        return skip("this machine does not allow namespaces")
     with tempfile.TemporaryDirectory() as folder:
         values = dict(os.environ, VRAM_SHARE_DIR=folder)
         done = subprocess.run(UNSHARE + [sys.executable, os.path.abspath(__file__), "1000" if COMPUTES else "50"],

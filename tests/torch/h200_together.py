@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import sys
 
-from h200_kit import MIB, expect, item
+from h200_kit import MIB, expect, item, python, skip
 
 # ---------------------------------------------------------------------------------- one pool
 
@@ -54,10 +54,7 @@ print(json.dumps({"live": watch.peak, "reserved": watch.reserved}))
 
 
 def run_turns(kind):
-    done = subprocess.run([sys.executable, "-c", TURNS, kind], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          timeout=80, check=False)
-    expect(done.returncode == 0, done.stderr.decode(errors="replace")[-1500:])
-    said = json.loads(done.stdout.decode().splitlines()[-1])
+    said = json.loads(python(TURNS, kind).splitlines()[-1])
     return said["reserved"] / said["live"], said["live"]
 
 
@@ -66,8 +63,7 @@ def one_pool():
     """PyTorch and CuPy in turns: what one frees serves the other."""
     import importlib.util
     if importlib.util.find_spec("cupy") is None:
-        print("skipped: no CuPy")
-        return None
+        return skip("no CuPy")
     ours, live = run_turns("one")
     separate, _ = run_turns("separate")
     text = f"reserved over the live peak of both ({live // MIB} MiB): {ours:.4f} in one pool, {separate:.4f} in two"
@@ -83,6 +79,10 @@ import torch
 if sys.argv[1].startswith("vram"):
     import vram.torch
     vram.torch.enable(sharing="off" if sys.argv[1].endswith("private") else "on")
+elif sys.argv[1] == "plugin":
+    import os
+    torch.cuda.memory.change_current_allocator(torch.cuda.memory.CUDAPluggableAllocator(
+        os.environ["LIBVRAM_TORCH_PLUGIN"], "vram_torch_alloc", "vram_torch_free"))
 sizes = [512, 65536, 3 << 20]
 def once(size, count=20000):
     begin = time.perf_counter_ns()
@@ -96,7 +96,7 @@ print("ready", flush=True)
 for line in sys.stdin:
     print(*(once(size) for size in sizes), flush=True)
 """
-KINDS = ("native", "expandable", "vram", "vram-private")
+KINDS = ("native", "expandable", "vram", "vram-private", *(["plugin"] if os.environ.get("LIBVRAM_TORCH_PLUGIN") else []))
 ROUNDS = 5   # processes of each kind
 TURNS_EACH = 5
 
@@ -124,7 +124,7 @@ def empty_round():
 
 
 @item(limit=280, alone=True)
-def time_of_empty_spread():
+def time_of_empty():
     """torch.empty and del under each allocator: five processes of each, in turns; medians and the spread of processes."""
     rounds = [empty_round() for _ in range(ROUNDS)]
     lines, worst = [], 0.0
