@@ -6,8 +6,6 @@
 #include "unit/compute_world.h"
 #include "unit/gate_world.h"
 
-#include <pthread.h>
-
 #define SIM "memory=1G,real=on"
 
 static int begin(void) {
@@ -195,48 +193,6 @@ TEST(many_at_once, "sim:" SIM) {
         product_end(&products[i]);
     }
     assert_int_equal(stats_of_scheduler(scheduler).products, MANY);
-}
-
-static void ends_it(void *user, vram_status status) {
-    assert_ok(status);
-    assert_ok(vram_scheduler_destroy(user));
-}
-
-/* The scheduler ends: what has begun is finished, the rest is told. A callback may be who ends
-   it. */
-TEST(ended_under_their_hands) {
-    vram_matmul products[MANY];
-    vram_async asyncs[MANY];
-    for (int way = 0; way < 3; way++) {
-        struct rig rig = rig_make("sim", SIM);
-        vram_pool *pool = pool_of(&rig, 0);
-        vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
-        for (uint64_t i = 0; i < MANY; i++) {
-            products[i] = product_of(40, 30, 20, 0);
-            assert_ok(vram_matmul_start(scheduler, &products[i], &asyncs[i]));
-        }
-        if (way == 0) {
-            assert_ok(vram_scheduler_destroy(scheduler));
-        } else if (way == 1) {
-            assert_ok(vram_pool_destroy(pool));
-        } else {
-            assert_ok(vram_async_wait(&asyncs[MANY - 1], VRAM_TIMEOUT_DEFAULT));
-            assert_ok(vram_async_then(&asyncs[0], ends_it, scheduler));
-        }
-        for (uint64_t i = 0; i < MANY; i++) {
-            vram_status status = vram_async_wait(&asyncs[i], VRAM_TIMEOUT_DEFAULT);
-            assert_true(status == VRAM_OK || status == VRAM_ERR_SHUTDOWN ||
-                        status == VRAM_ERR_STALE);
-            if (status == VRAM_OK) {
-                assert_right(&products[i]);
-            }
-            vram_async_end(&asyncs[i]);
-            product_end(&products[i]);
-        }
-        assert_int_equal(vram_matmul_start(scheduler, &products[0], &asyncs[0]), VRAM_ERR_STALE);
-        vram_log_set(NULL, NULL, VRAM_LOG_OFF);
-        rig_end_clean(&rig);
-    }
 }
 
 /* A thread that waits and was woken for one product is not there for the next: both begin. */

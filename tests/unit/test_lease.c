@@ -2,7 +2,6 @@
 /* Leases: two holders lend each other memory, in one process and in several. */
 #include "lease_world.h"
 
-#include "fault_step.h"
 #include "json_check.h"
 #include "report_text.h"
 
@@ -35,6 +34,68 @@ TEST(held_before) {
     assert_ok(vram_alloc(first.pool, 500 * UNIT, first.queue, &more)); /* bound by no lease */
     holder_close(&second);
     assert_ok(vram_context_destroy(first.context));
+}
+
+/* ------------------------------------------------------------------ beginning */
+
+/* Without a capacity the device's own figure is shared out: what is free, and what is held. */
+TEST(capacity_of_the_device) {
+    struct holder first, second;
+    vram_lease_options options = lease_options("first", 0, 1024 * UNIT);
+    options.capacity_bytes = 0;
+    holder_device(&first);
+    holder_fill(&first, 200 * UNIT, 1);
+    assert_ok(vram_lease_open(first.device, &options, &first.lease));
+    assert_int_equal(holder_granted(&first), 1024 * UNIT);
+    options.name = "second";
+    holder_open(&second, &options);
+    assert_int_equal(holder_granted(&second), 0); /* nothing is left */
+    holder_close(&second);
+    holder_close(&first);
+}
+
+/* Leases in two folders have a broker each, though one process hosts both. */
+TEST(folders_are_apart) {
+    struct holder first, second;
+    vram_lease_options options = lease_options("first", 0, 1024 * UNIT);
+    char other[] = "/tmp/vram-test-XXXXXX", path[64];
+    vram_lease_entry entry;
+    uint32_t count = 1;
+    assert_non_null(mkdtemp(other));
+    holder_open(&first, &options);
+    options.name = "second";
+    options.dir = other;
+    holder_open(&second, &options);
+    assert_int_equal(holder_granted(&second), 1024 * UNIT); /* the first has as much */
+    assert_ok(vram_lease_list(other, &entry, &count, NULL, NULL));
+    assert_int_equal(count, 1);
+    assert_string_equal(entry.name, "second");
+    holder_close(&second); /* ends the second broker alone */
+    assert_int_equal(vram_lease_list(other, &entry, &count, NULL, NULL), VRAM_ERR_STALE);
+    assert_ok(vram_lease_list(lease_dir, &entry, &count, NULL, NULL));
+    assert_string_equal(entry.name, "first");
+    holder_close(&first);
+    strcpy(path, lease_dir);
+    strcpy(lease_dir, other);
+    lease_folder_remove();
+    strcpy(lease_dir, path);
+}
+
+/* A command that does not start a broker, or does not exist, costs half of the time limit. */
+TEST(broker_command_fails) {
+    static const char *const commands[] = {"/bin/true", "/bin/false", "/nowhere/vram"};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        struct holder holder;
+        vram_lease_options options = lease_options("first", 0, 700 * UNIT);
+        assert_ok(vram_option_set("broker", commands[i]));
+        options.timeout_ns = SECOND / 2;
+        uint64_t begin = lease_now();
+        holder_open(&holder, &options);
+        assert_true(lease_now() - begin < 20 * SECOND);
+        assert_int_equal(lease_info(holder.lease).broker, getpid()); /* a thread of ours */
+        assert_int_equal(holder_granted(&holder), 700 * UNIT);
+        holder_close(&holder);
+    }
 }
 
 /* ------------------------------------------------------------------- giving */

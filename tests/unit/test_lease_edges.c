@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/os/unix_socket.h"
-#include "fault_step.h"
 #include "lease/broker.h"
 #include "lease/lease_wire.h"
 #include "system_call.h"

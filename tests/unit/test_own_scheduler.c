@@ -5,8 +5,6 @@
  */
 #include "unit/compute_world.h"
 
-#include <pthread.h>
-
 static int begin(void) {
     int failed = start();
     assert_ok(vram_option_set("blas_library", "none"));
@@ -117,29 +115,6 @@ TEST(a_callback_ends_it) {
     }
     assert_right(&product);
     product_end(&product);
-}
-
-static void *use_one(void *argument) {
-    for (int i = 0; i < 5; i++) {
-        vram_scheduler *scheduler;
-        vram_matmul product = product_of(8, 8, 8, 0);
-        assert_ok(vram_scheduler_create(NULL, NULL, &scheduler));
-        assert_ok(vram_matmul_run(scheduler, &product));
-        assert_right(&product);
-        assert_ok(vram_scheduler_destroy(scheduler));
-        product_end(&product);
-    }
-    return argument;
-}
-
-TEST(threads_have_their_own) {
-    pthread_t threads[4];
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, use_one, NULL), 0);
-    }
-    for (int i = 0; i < 4; i++) {
-        pthread_join(threads[i], NULL);
-    }
 }
 
 EACH_TEST(begin, nothing_left)

@@ -8,7 +8,6 @@
 #include "device/objects.h"
 #include "unit/assert_ok.h"
 #include "unit/child.h"
-#include "unit/fault_step.h"
 #include "vram/vram.h"
 
 #include <pthread.h>
