@@ -134,6 +134,7 @@ struct fake_command {
 /* The bytes of a buffer for a command of the queue, or the code that the driver answers. */
 vr_cl_int fake_bytes_of(struct vr_cl_queue *queue, struct vr_cl_memory *memory, size_t offset,
                         size_t bytes, char **at);
+void fake_fill_event_calls(struct vr_opencl_api *api);
 void fake_fill_rows_calls(struct vr_opencl_api *api);
 
 struct vr_cl_queue {
@@ -174,6 +175,11 @@ bool fake_drop(void *object, char letter);
 void fake_gone(void *object);
 void fake_context_drop(struct vr_cl_context *context);
 void fake_event_drop(struct vr_cl_event *event);
+struct vr_cl_event *fake_event_new(struct vr_cl_context *context, bool user);
+/* Completes an event; what is to be called then. With the lock. */
+struct fake_callback *fake_event_complete(struct vr_cl_event *event, vr_cl_int status);
+/* Calls back without the lock. */
+void fake_callbacks_run(struct fake_callback *callbacks);
 void fake_memory_drop(struct vr_cl_memory *memory);
 /* Memory for a buffer that has none yet; false: the device is full. */
 bool fake_memory_back(struct vr_cl_memory *memory);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_opencl_queue.c: queues, events, and the thread that runs commands.
+ * fake_opencl_queue.c: queues, and the threads that run commands.
  *
  * A command is done when it is first in its queue and what it waits for has happened. In a queue
  * without order the last command is taken that no barrier or marker holds back: whoever relies on
@@ -17,119 +17,12 @@ static struct vr_cl_queue *queues;
 static bool held;
 static int crashed;
 static int at_work; /* engines that run a command or its callbacks */
-static struct fake_callback *late;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
 /* The engine and those who wait for it look again this often; nobody needs to be woken. */
 static void rest(void) {
     const struct timespec time = {.tv_nsec = 20000};
     nanosleep(&time, NULL);
-}
-
-/* ------------------------------------------------------------------- events */
-
-void fake_event_drop(struct vr_cl_event *event) {
-    if (fake_drop(event, 'e')) {
-        fake_gone(event);
-    }
-}
-
-static struct vr_cl_event *event_new(struct vr_cl_context *context, bool user) {
-    struct vr_cl_event *event = fake_new(sizeof *event, 'e');
-    event->context = context;
-    event->status = 2;
-    event->user = user;
-    return event;
-}
-
-/* Calls back without the lock. */
-static void run_callbacks(struct fake_callback *callbacks) {
-    while (callbacks) {
-        struct fake_callback *next = callbacks->next;
-        fake_lock();
-        vr_cl_int status = callbacks->event->status;
-        fake_unlock();
-        callbacks->notify(callbacks->event, status, callbacks->user);
-        fake_lock();
-        fake_event_drop(callbacks->event);
-        fake_unlock();
-        free(callbacks);
-        callbacks = next;
-    }
-}
-
-/* Completes an event; what is to be called then. With the lock. */
-static struct fake_callback *complete(struct vr_cl_event *event, vr_cl_int status) {
-    event->status = status;
-    struct fake_callback *callbacks = event->callbacks;
-    event->callbacks = NULL;
-    if (fake_settings.late_callbacks && callbacks) {
-        struct fake_callback *last = callbacks;
-        while (last->next) {
-            last = last->next;
-        }
-        last->next = late;
-        late = callbacks;
-        callbacks = NULL;
-    }
-    return callbacks;
-}
-
-static struct vr_cl_event *create_user_event(struct vr_cl_context *context, vr_cl_int *code) {
-    fake_lock();
-    struct vr_cl_event *event = event_new(context, true);
-    fake_unlock();
-    *code = VR_CL_SUCCESS;
-    return event;
-}
-
-static vr_cl_int set_user_event(struct vr_cl_event *event, vr_cl_int status) {
-    fake_lock();
-    struct fake_callback *callbacks = NULL;
-    if (fake_is(event, 'e') && event->user && event->status > 0) {
-        callbacks = complete(event, status);
-    } else {
-        fake_violate("a user event was set twice, or is none");
-    }
-    fake_unlock();
-    run_callbacks(callbacks);
-    return VR_CL_SUCCESS;
-}
-
-static vr_cl_int get_event_info(struct vr_cl_event *event, vr_cl_uint what, size_t bytes,
-                                void *value, size_t *needed) {
-    (void)what, (void)bytes, (void)needed;
-    fake_lock();
-    vr_cl_int status = fake_is(event, 'e') ? event->status : -1;
-    fake_unlock();
-    memcpy(value, &status, sizeof status);
-    return VR_CL_SUCCESS;
-}
-
-static vr_cl_int release_event(struct vr_cl_event *event) {
-    fake_lock();
-    fake_event_drop(event);
-    fake_unlock();
-    return VR_CL_SUCCESS;
-}
-
-/* One that has come is called at once, as drivers may. */
-static vr_cl_int set_callback(struct vr_cl_event *event, vr_cl_int status, vr_cl_notify_fn *notify,
-                              void *user) {
-    struct fake_callback *callback = calloc(1, sizeof *callback);
-    (void)status;
-    *callback = (struct fake_callback){.event = event, .notify = notify, .user = user};
-    fake_lock();
-    bool good = fake_is(event, 'e');
-    if (good) {
-        fake_keep(&event->head);
-        callback->next = event->callbacks;
-        event->callbacks = callback;
-        callback = event->status <= 0 ? complete(event, event->status) : NULL;
-    }
-    fake_unlock();
-    run_callbacks(callback);
-    return VR_CL_SUCCESS;
 }
 
 /* ------------------------------------------------------------------- engine */
@@ -243,12 +136,12 @@ static bool step(struct vr_cl_queue *queue) {
     fake_lock();
     queue->running = false;
     if (command->event) {
-        callbacks = complete(command->event, status);
+        callbacks = fake_event_complete(command->event, status);
     }
     command_end(command);
     queue_drop(queue);
     fake_unlock();
-    run_callbacks(callbacks);
+    fake_callbacks_run(callbacks);
     fake_lock();
     return true;
 }
@@ -313,14 +206,6 @@ void fake_engine_settle(void) {
             rest();
         }
     }
-}
-
-void fake_engine_call_back(void) {
-    fake_lock();
-    struct fake_callback *callbacks = late;
-    late = NULL;
-    fake_unlock();
-    run_callbacks(callbacks);
 }
 
 /* ------------------------------------------------------------------- queues */
@@ -458,7 +343,7 @@ vr_cl_int fake_submit(struct vr_cl_queue *queue, struct fake_command *command, b
     }
     copy->wait_count = count;
     if (event) {
-        copy->event = event_new(queue->context, false);
+        copy->event = fake_event_new(queue->context, false);
         fake_keep(&copy->event->head);
         *event = copy->event;
     }
@@ -603,11 +488,6 @@ static vr_cl_int svm_migrate(struct vr_cl_queue *queue, vr_cl_uint pointer_count
 }
 
 void fake_fill_queue_calls(struct vr_opencl_api *api) {
-    api->clCreateUserEvent = create_user_event;
-    api->clSetUserEventStatus = set_user_event;
-    api->clGetEventInfo = get_event_info;
-    api->clReleaseEvent = release_event;
-    api->clSetEventCallback = set_callback;
     api->clCreateCommandQueue = create_queue;
     api->clCreateCommandQueueWithProperties = create_queue_with;
     api->clRetainCommandQueue = retain_queue;
@@ -627,5 +507,6 @@ void fake_fill_queue_calls(struct vr_opencl_api *api) {
     api->clEnqueueSVMMemcpy = svm_copy;
     api->clEnqueueSVMMemFill = svm_fill;
     api->clEnqueueSVMMigrateMem = svm_migrate;
+    fake_fill_event_calls(api);
     fake_fill_rows_calls(api);
 }

@@ -293,7 +293,7 @@ TEST(the_wrong_number_is_named, "sim:" SIM) {
     vram_scheduler *scheduler = scheduler_of(pool_of(rig, 0), VRAM_PLACE_AUTO);
     static const float corpus[8] = {0.5f, NAN, 900, 1, 1, 1, 1, 1};
     static const float other[8] = {0.5f, 900, NAN, 1, 1, 1, 1, 1};
-    static const float query[4] = {1, 1, 1, 1};
+    static const float query[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     uint64_t saturated, at[2];
     float best[2];
     for (int i = 0; i < 4; i++) {
@@ -314,7 +314,6 @@ TEST(the_wrong_number_is_named, "sim:" SIM) {
         expect_told("number 2 of vector 0");
         distance.query = other;
         distance.corpus = query;
-        distance.vectors = 1;
         assert_int_equal(vram_distance_run(scheduler, &distance), VRAM_ERR_INVALID);
         expect_told(i & 1 ? "number 2 of query 0" : "number 1 of query 0");
     }
