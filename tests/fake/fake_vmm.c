@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_vmm.c: virtual memory management of the fake driver: reservations, physical memory, mappings,
- * and handles for other processes.
+ * fake_vmm.c: virtual memory management of the fake driver: reservations, physical memory,
+ * mappings, and handles for other processes.
  */
 #include "fake/fake_range.h"
 

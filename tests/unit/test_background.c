@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_background.c: products that nobody waits for: pending, ready, in error, many at once, and
- * ended under their hands. Items 2 and 5 of the acceptance list, for products.
+ * test_background.c: products that nobody waits for: pending, ready, in error, and many at once.
+ * Items 2 and 5 of the acceptance list, for products.
  */
 #include "unit/compute_world.h"
 #include "unit/gate_world.h"

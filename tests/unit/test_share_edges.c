@@ -194,6 +194,7 @@ TEST(names_of_all_kinds) {
     assert_int_equal(count, 3);
     count = 1;
     assert_int_equal(vram_share_list(NULL, NULL, &count), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_list(NULL, NULL, NULL), VRAM_ERR_INVALID);
     assert_int_equal(vram_share_list(&nowhere, names, &count), VRAM_ERR_IO);
     assert_int_equal(vram_share_open_name(reader.device, "x.y", &nowhere, &opened), VRAM_ERR_IO);
     for (int i = 0; i < 3; i++) {
