@@ -169,6 +169,10 @@ TEST(a_resize_leaves_no_phantom, "sim:memory=1G") {
     assert_int_equal(stats.peak_bytes, 3 * MIB + 7);
     assert_int_equal(stats.resizes, 2);
     assert_int_equal(stats.held_bytes % 512, 0);
+    vram_live_block block = {.size = sizeof block};
+    assert_ok(vram_live_get(addr, &block));
+    assert_int_equal(block.requested_bytes, 2 * MIB + 5);
+    assert_int_equal(block.held_bytes, stats.held_bytes);
     assert_ok(vram_free(addr, rig->queue));
     assert_ok(vram_live_stats_get(&query, &stats));
     assert_int_equal(stats.live_bytes + stats.held_bytes + stats.live_blocks, 0);

@@ -5,7 +5,6 @@
  */
 #include "unit/test_time.h"
 #include "unit/track_world.h"
-#include "vram/buffer.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -95,29 +94,6 @@ TEST(a_block_tells_all_that_is_known, "sim:memory=1G") {
     assert_int_equal(block.requested_bytes, 900);
 }
 
-TEST(buffers_are_seen_by_their_names, "sim:memory=1G") {
-    vram_pool *pool = pool_make(rig->device, "pool");
-    vram_buffer_options options = {.size = sizeof options,
-                                   .precision = VRAM_PRECISION_FP32,
-                                   .name = "positions",
-                                   .tag = "sim"};
-    vram_buffer *one, *two;
-    assert_ok(
-        vram_buffer_create_elements(pool, 1000, VRAM_PRECISION_FP32, rig->queue, &options, &one));
-    assert_ok(
-        vram_buffer_create_elements(pool, 3000, VRAM_PRECISION_FP32, rig->queue, &options, &two));
-    struct seen seen = ask((vram_live_query){.pool = pool, .order = VRAM_LIVE_LARGEST});
-    assert_int_equal(seen.count, 2);
-    for (uint32_t i = 0; i < 2; i++) {
-        assert_string_equal(seen.blocks[i].name, "positions");
-        assert_string_equal(seen.blocks[i].tag, "sim");
-        assert_true(seen.blocks[i].elements >= (i ? 1000u : 3000u));
-    }
-    assert_ok(vram_buffer_destroy(one));
-    assert_ok(vram_buffer_destroy(two));
-    assert_int_equal(ask((vram_live_query){.pool = pool}).count, 0);
-}
-
 TEST(queries_choose_and_order, "sim:devices=2,memory=1G") {
     vram_pool *one = pool_make(rig->device, "one"), *two = pool_make(rig->device, "two");
     vram_pool *far = pool_make(rig->other, "far");
@@ -203,6 +179,13 @@ TEST(the_peak_is_exact_and_explained, "sim:memory=1G") {
     vram_pool_stats all = {.size = sizeof all};
     assert_ok(vram_pool_stats_get(pool, &all));
     assert_int_equal(all.peak_requested_bytes, 30 * KIB);
+    take(pool, 40 * KIB, "d", NULL, rig->queue); /* more than ever, with what is left */
+    groups.count = 0;
+    assert_ok(vram_live_groups(&query, VRAM_LIVE_BY_TAG, see_group, &groups));
+    assert_int_equal(groups.count, 2);
+    assert_string_equal(groups.all[0].tag, "d");
+    assert_int_equal(groups.all[0].peak_bytes, 40 * KIB);
+    assert_int_equal(groups.all[1].peak_bytes, 5 * KIB);
 }
 
 /* --------------------------------------------------------------------- stacks */

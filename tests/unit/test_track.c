@@ -77,31 +77,6 @@ static uint32_t add(struct vr_track *track, const char *tag, uint64_t size,
     return number;
 }
 
-TEST(a_record_says_what_its_block_is) {
-    struct vr_track *track = track_make();
-    struct vr_track_label label = {.name = "weights", .elements = 250};
-    struct vr_track_view view;
-    struct vr_track_brief brief;
-    uint32_t number = add(track, "model", 1000, &label);
-    assert_true(vr_track_look(track, number, &view));
-    assert_int_equal(view.addr, 4096 * (uint64_t)number);
-    assert_int_equal(view.requested, 1000);
-    assert_int_equal(view.held, 1024);
-    assert_int_equal(view.memory, VRAM_MEMORY_PINNED);
-    assert_int_equal(view.elements, 250);
-    assert_int_equal(view.thread, vr_os_thread_number());
-    assert_string_equal(view.name, "weights");
-    assert_string_equal(view.site.tag, "model");
-    assert_int_equal(view.site.queue, 3);
-    vr_track_remove(track, number, 1000, 1024, &brief);
-    assert_int_equal(brief.id, view.id);
-    assert_int_equal(brief.elements, 250);
-    assert_false(vr_track_look(track, number, &view));
-    assert_false(vr_track_look(track, 0, &view));
-    assert_false(vr_track_look(track, 100000, &view));
-    vr_track_free(track);
-}
-
 /* Two live blocks may share a name; a name is cut at 63 bytes, at a whole character. */
 TEST(names_are_labels) {
     struct vr_track *track = track_make();
@@ -121,66 +96,6 @@ TEST(names_are_labels) {
     vr_track_remove(track, one, 1, 512, NULL);
     assert_true(vr_track_look(track, two, &view));
     assert_string_equal(view.name, "twin");
-    vr_track_free(track);
-}
-
-/* The sums at the peak are those of the moment when most was live, whatever came and went since. */
-TEST(what_was_live_at_the_peak_is_known) {
-    static const char one[] = "one", two[] = "two", three[] = "three";
-    struct vr_track *track = track_make();
-    struct vr_site sites[8];
-    uint32_t a = add(track, one, 1000, NULL), b = add(track, two, 500, NULL);
-    vr_track_remove(track, a, 1000, 1024, NULL);
-    uint32_t c = add(track, two, 800, NULL); /* 1300: less than there was */
-    uint32_t d = add(track, three, 100, NULL);
-    uint32_t at = 0;
-    uint32_t count = vr_track_sites(track, &at, sites, 8);
-    assert_int_equal(at, 0);
-    assert_int_equal(count, 3);
-    for (uint32_t i = 0; i < count; i++) {
-        bool first = sites[i].key.tag == one, second = sites[i].key.tag == two;
-        assert_int_equal(sites[i].peak_bytes, first ? 1000 : second ? 500 : 0);
-        assert_int_equal(sites[i].peak_count, first || second);
-        assert_int_equal(sites[i].bytes, first ? 0 : second ? 1300 : 100);
-    }
-    uint32_t e = add(track, three, 101, NULL); /* 1501: more than ever */
-    vr_track_remove(track, b, 500, 512, NULL);
-    vr_track_remove(track, c, 800, 1024, NULL);
-    vr_track_remove(track, d, 100, 512, NULL);
-    at = 0;
-    count = vr_track_sites(track, &at, sites, 8);
-    assert_int_equal(count, 2);
-    for (uint32_t i = 0; i < count; i++) {
-        assert_int_equal(sites[i].peak_bytes, sites[i].key.tag == two ? 1300 : 201);
-        assert_int_equal(sites[i].peak_count, 2);
-    }
-    assert_int_equal(vr_load(&live_peak, VR_RELAXED), 1501);
-    assert_int_equal(vr_load(&live_now, VR_RELAXED), 101);
-    vr_track_remove(track, e, 101, 512, NULL);
-    vr_track_free(track);
-}
-
-/* A resize changes sums and nothing else: no second record, no lost one. */
-TEST(a_resize_is_the_same_block) {
-    struct vr_track *track = track_make();
-    struct vr_track_view before, list[4];
-    struct vr_track_brief brief;
-    struct vr_track_totals totals;
-    uint32_t number = add(track, NULL, 1000, NULL), at = 0;
-    assert_true(vr_track_look(track, number, &before));
-    vr_track_resize(track, number, (struct vr_track_size){1000, 1024},
-                    (struct vr_track_size){5000, 5120}, &brief);
-    assert_int_equal(brief.id, before.id);
-    assert_int_equal(vr_track_list(track, &at, list, 4), 1);
-    assert_int_equal(list[0].id, before.id);
-    assert_int_equal(list[0].time_ns, before.time_ns);
-    assert_int_equal(list[0].requested, 5000);
-    assert_int_equal(list[0].held, 5120);
-    vr_track_remove(track, number, 5000, 5120, NULL);
-    vr_track_totals_get(track, &totals);
-    assert_int_equal(totals.count + totals.bytes + totals.held, 0);
-    assert_int_equal(totals.peak_bytes, 5000);
-    assert_int_equal(totals.resizes, 1);
     vr_track_free(track);
 }
 
