@@ -3,58 +3,22 @@
  * test_pool_guard.c: safety modes of pools. Zeros where they are promised, and every byte that a
  * program writes outside its blocks or after a free is found, with its block named.
  */
-#include "base/memory.h"
-#include "byte_units.h"
-#include "unit/assert_ok.h"
 #include "unit/fault_step.h"
-#include "unit/stats_of.h"
-#include "vram/vram.h"
+#include "unit/pool_world.h"
 
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-struct rig {
-    vram_context *context;
-    vram_device *device;
-    vram_queue *queue, *other;
-    vram_pool *pool;
-};
-
-static struct rig rig_on(const char *backend, const char *sim, uint32_t flags,
-                         uint64_t quarantine) {
-    struct rig rig = {.pool = NULL};
-    vram_context_options wanted = {.size = sizeof wanted, .backends = backend, .sim = sim};
-    vram_pool_options options = {
-        .size = sizeof options, .flags = flags, .quarantine_bytes = quarantine};
-    assert_ok(vram_context_create(&wanted, &rig.context));
-    assert_ok(vram_device_open(rig.context, 0, &rig.device));
-    assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
-    assert_ok(vram_queue_create(rig.device, NULL, &rig.other));
-    assert_ok(vram_pool_create(rig.device, &options, &rig.pool));
-    return rig;
-}
-
-static struct rig rig_make(const char *sim, uint32_t flags, uint64_t quarantine) {
-    return rig_on("sim", sim, flags, quarantine);
-}
-
-static void rig_end(struct rig *rig, bool complete) {
-    vram_sim_state state = {.size = sizeof state};
-    char text[200] = "";
-    vram_device_close(rig->device);
-    (void)vram_sim_violation(rig->context, 0, text, sizeof text);
-    assert_string_equal(text, "");
-    assert_ok(vram_sim_state_get(rig->context, &state));
-    assert_true(!complete || (state.live_bytes == 0 && state.live_handles == 0));
-    vram_context_destroy(rig->context);
+static struct rig rig_guarded(const char *sim, uint32_t modes, uint64_t quarantine) {
+    const vram_pool_options options = {
+        .size = sizeof options, .flags = modes, .quarantine_bytes = quarantine};
+    return rig_make_with("sim", sim, &options);
 }
 
 static bool fault_struck(const struct rig *rig) {
-    vram_sim_state state = {.size = sizeof state};
-    assert_ok(vram_sim_state_get(rig->context, &state));
-    return vr_mem_failed() || state.faults;
+    return vr_mem_failed() || sim_state(rig).faults;
 }
 
 static void disarm(const struct rig *rig) {
@@ -91,22 +55,16 @@ TEST(late_fills_hit_no_other_owner) {
                                      VRAM_POOL_ZERO_ALLOC | VRAM_POOL_RED_ZONES};
     enum { BYTES = 200 * 1024 };
     for (int i = 0; i < 8; i++) {
-        vram_context_options wanted = {.size = sizeof wanted, .backends = "host"};
         vram_pool_options options = {.size = sizeof options, .flags = modes[i / 2]};
         vram_kernel_source source = {.size = sizeof source,
                                      .code = (const void *)(uintptr_t)hold_queue,
                                      .entry = "hold_queue"};
         vram_launch launch = {.size = sizeof launch, .groups = {1, 1, 1}, .group_size = {1, 1, 1}};
-        struct rig rig = {.pool = NULL};
+        struct rig rig = rig_make_with("host", NULL, &options);
         vram_queue *third;
         vram_kernel *kernel;
         vram_addr addr, next;
-        assert_ok(vram_context_create(&wanted, &rig.context));
-        assert_ok(vram_device_open(rig.context, 0, &rig.device));
-        assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
-        assert_ok(vram_queue_create(rig.device, NULL, &rig.other));
         assert_ok(vram_queue_create(rig.device, NULL, &third));
-        assert_ok(vram_pool_create(rig.device, &options, &rig.pool));
         assert_ok(vram_kernel_create(rig.device, &source, &kernel));
         kernel_may_end = false;
         assert_ok(vram_queue_launch(rig.queue, kernel, &launch));
@@ -131,7 +89,7 @@ TEST(late_fills_hit_no_other_owner) {
 /* Each byte near a block, one at a time. */
 TEST(every_stray_byte_is_found) {
     static const int64_t offsets[] = {-512, -511, -1, 0, 1, 100, 511};
-    struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_RED_ZONES, 0);
+    struct rig rig = rig_guarded("memory=8M,granule=64K,lag=3", VRAM_POOL_RED_ZONES, 0);
     vram_alloc_options wish = {.size = sizeof wish, .tag = "model/layer"};
     uint64_t damaged = 0;
     for (int with_queue = 0; with_queue < 2; with_queue++) {
@@ -173,8 +131,9 @@ TEST(late_writes_are_found) {
     int messages = 0;
     vram_log_set(count_messages, &messages, VRAM_LOG_ERROR);
     for (int zones = 0; zones < 2; zones++) {
-        struct rig rig = rig_make("memory=8M,granule=64K,lag=3",
-                                  VRAM_POOL_POISON | (zones ? VRAM_POOL_RED_ZONES : 0), 600 * KIB);
+        struct rig rig =
+            rig_guarded("memory=8M,granule=64K,lag=3",
+                        VRAM_POOL_POISON | (zones ? VRAM_POOL_RED_ZONES : 0), 600 * KIB);
         assert_ok(vram_alloc_with(rig.pool, 500 * KIB, rig.queue, &wish, &freed));
         assert_ok(vram_free(freed, rig.queue));
         assert_ok(vram_queue_fill(rig.other, freed + 400 * KIB + 3, 0x33, 1, 2));
@@ -193,7 +152,7 @@ TEST(late_writes_are_found) {
 /* Memory in quarantine is no reason to refuse a request. */
 TEST(quarantine_gives_way) {
     vram_addr addr;
-    struct rig rig = rig_make("memory=2M,granule=64K,lag=3", VRAM_POOL_POISON, UINT64_MAX);
+    struct rig rig = rig_guarded("memory=2M,granule=64K,lag=3", VRAM_POOL_POISON, UINT64_MAX);
     for (int i = 0; i < 20; i++) {
         assert_ok(vram_alloc(rig.pool, 1100 * KIB, rig.queue, &addr));
         assert_ok(vram_free(addr, rig.queue));
@@ -239,7 +198,7 @@ static void expect_no_secret(struct rig *rig) {
 /* One free during which a call fails, of the driver (`code`) or of the host's memory; whether one
    did. */
 static bool try_free(uint32_t modes, int32_t code, bool for_ever, uint64_t nth) {
-    struct rig rig = rig_make("memory=2M,granule=64K,lag=9", modes, 100 * KIB);
+    struct rig rig = rig_guarded("memory=2M,granule=64K,lag=9", modes, 100 * KIB);
     vram_sim_fault planned = {
         .size = sizeof planned, .nth = nth, .for_ever = for_ever, .code = code};
     vram_addr addr = hide_secret(&rig);
@@ -291,7 +250,7 @@ TEST(a_free_is_done_whatever_fails) {
 /* Memory that cannot be overwritten when it is freed is overwritten before it is handed out. */
 TEST(what_stays_as_it_was_is_zeroed_later) {
     for (int way = 0; way < 2; way++) {
-        struct rig rig = rig_make("memory=2M,granule=64K,lag=9", VRAM_POOL_ZERO_FREE, 0);
+        struct rig rig = rig_guarded("memory=2M,granule=64K,lag=9", VRAM_POOL_ZERO_FREE, 0);
         vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
         vram_addr addr = hide_secret(&rig);
         if (way == 0) {
@@ -315,7 +274,7 @@ TEST(poison_under_way_keeps_the_block) {
     for (uint32_t seed = 1; seed < 9; seed++) {
         char sim[64];
         snprintf(sim, sizeof sim, "memory=2M,granule=64K,lag=60,seed=%u", seed);
-        struct rig rig = rig_make(sim, VRAM_POOL_POISON, 1);
+        struct rig rig = rig_guarded(sim, VRAM_POOL_POISON, 1);
         vram_sim_fault planned = {.size = sizeof planned,
                                   .call = VRAM_SIM_POLL,
                                   .nth = 1,
@@ -350,7 +309,7 @@ TEST(other_users_are_waited_for) {
     for (uint32_t seed = 1; seed < 12; seed++) {
         char sim[64];
         snprintf(sim, sizeof sim, "memory=8M,granule=64K,lag=80,seed=%u", seed);
-        struct rig rig = rig_make(sim, VRAM_POOL_POISON | VRAM_POOL_RED_ZONES, 300 * KIB);
+        struct rig rig = rig_guarded(sim, VRAM_POOL_POISON | VRAM_POOL_RED_ZONES, 300 * KIB);
         for (int i = 0; i < 12; i++) {
             vram_addr addr;
             assert_ok(vram_alloc(rig.pool, 60 * KIB, rig.queue, &addr));

@@ -470,26 +470,6 @@ TEST(other_processes_are_told_apart, "sim:" SIM ",others=44M") {
 
 /* ------------------------------------------------------------------ getting reports */
 
-/* A callback that refuses, at every byte in turn, is not called again. */
-TEST(refusals_end_it, "sim:" SIM) {
-    static struct report_text part;
-    vram_pool *pool = pool_on(rig->device, "model", 0);
-    refused(pool, 80 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
-    vram_oom_report report = report_of(pool);
-    for (int format = VRAM_REPORT_TEXT; format <= VRAM_REPORT_JSON; format++) {
-        write_report(&report, (vram_report_format)format);
-        assert_int_equal(written.text[written.bytes - 1], '\n');
-        for (size_t room = 1; room < written.bytes; room++) {
-            part = (struct report_text){.room = room};
-            assert_int_equal(
-                vram_oom_report_write(&report, (vram_report_format)format, report_text_take, &part),
-                VRAM_ERR_IO);
-            assert_int_equal(part.calls_after_refusal, 0);
-            assert_memory_equal(part.text, written.text, part.bytes);
-        }
-    }
-}
-
 static void fill_text(char *text, size_t bytes) {
     memset(text, 'W', bytes - 1);
     text[bytes - 1] = '\0';
@@ -624,25 +604,5 @@ TEST(the_parts_are_the_whole) {
         assert_true(report.live_bytes >= 3 * MIB && report.live_bytes <= 20 * MIB);
         assert_int_equal(report.reserved_bytes, stats_of(pool).reserved_bytes);
         rig_end_clean(&rig);
-    }
-}
-
-/* Names come from programs, and may be anything. */
-TEST(names_are_made_clean, "sim:" SIM) {
-    char tag[256];
-    memset(tag, 'T', sizeof tag - 1);
-    tag[sizeof tag - 1] = '\0';
-    vram_pool *pool = pool_on(rig->device, "line\nbreak\x1b[31m", 0);
-    for (int i = 0; i < 20; i++) {
-        static const char *const tags[] = {"", "a", "b", "c", "d", "e", "f", "g", "h", "\"\\\xff"};
-        (void)take_for(pool, MIB, i < 10 ? tags[i] : tag);
-    }
-    refused(pool, 63 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
-    vram_oom_report report = report_of(pool);
-    assert_int_equal(report.holder_count, VRAM_OOM_LIST_MAX);
-    assert_int_equal(report.holders[0].blocks, 10);
-    assert_int_equal(strlen(report.holders[0].tag), VRAM_OOM_NAME_MAX - 1);
-    for (const char *at = write_report(&report, VRAM_REPORT_TEXT); *at; at++) {
-        assert_true(*at == '\n' || (unsigned char)*at >= 0x20);
     }
 }

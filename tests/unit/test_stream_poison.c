@@ -3,43 +3,18 @@
  * test_stream_poison.c: the option poison=stream. Whoever reads memory that was handed out
  * again reads the pattern; a correct program sees no difference.
  */
-#include "base/option.h"
-#include "unit/assert_ok.h"
-#include "unit/stats_of.h"
-#include "vram/vram.h"
+#include "unit/pool_world.h"
 
 #include <sched.h>
 #include <stdatomic.h>
 
 enum { PATTERN = 0xCD, BYTES = 40 * 1024 };
 
-struct rig {
-    vram_context *context;
-    vram_device *device;
-    vram_queue *queue, *other;
-    vram_pool *pool;
-};
-
-static struct rig rig_make(const char *backend, const char *sim, const char *poison,
-                           uint32_t flags) {
-    struct rig rig = {.pool = NULL};
-    vram_context_options wanted = {.size = sizeof wanted, .backends = backend, .sim = sim};
-    vram_pool_options options = {.size = sizeof options, .flags = flags};
+static struct rig rig_poisoned(const char *backend, const char *sim, const char *poison,
+                               uint32_t flags) {
+    const vram_pool_options options = {.size = sizeof options, .flags = flags};
     assert_ok(vram_option_set("poison", poison));
-    assert_ok(vram_context_create(&wanted, &rig.context));
-    assert_ok(vram_device_open(rig.context, 0, &rig.device));
-    assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
-    assert_ok(vram_queue_create(rig.device, NULL, &rig.other));
-    assert_ok(vram_pool_create(rig.device, &options, &rig.pool));
-    return rig;
-}
-
-static void rig_end(struct rig *rig) {
-    char text[200] = "";
-    (void)vram_sim_violation(rig->context, 0, text, sizeof text);
-    assert_string_equal(text, "");
-    assert_ok(vram_context_destroy(rig->context));
-    vr_option_reset();
+    return rig_make_with(backend, sim, &options);
 }
 
 /* The value of all bytes, as later work of the queue sees them. */
@@ -86,7 +61,7 @@ TEST(new_blocks_have_the_pattern) {
         vram_alloc_options tagged = {.size = sizeof tagged, .tag = "tag"};
         vram_addr addr, used[3];
         assert_ok(vram_option_set("pool", rows[i].pool));
-        struct rig rig = rig_make("sim", rows[i].sim, rows[i].poison, rows[i].flags);
+        struct rig rig = rig_poisoned("sim", rows[i].sim, rows[i].poison, rows[i].flags);
         assert_ok(vram_alloc(rig.pool, BYTES, rig.queue, &addr));
         assert_int_equal(value_of(rig.queue, addr), rows[i].first);
         assert_ok(vram_free(addr, rig.queue));
@@ -100,7 +75,7 @@ TEST(new_blocks_have_the_pattern) {
             assert_ok(vram_free(addr, rig.queue));
         }
         assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
-        rig_end(&rig);
+        rig_end(&rig, false);
     }
 }
 
@@ -110,7 +85,7 @@ TEST(some_blocks_are_not_filled) {
         .size = sizeof refused, .call = VRAM_SIM_FILL, .nth = 1, .for_ever = true, .code = 9999};
     vram_queue *captured;
     vram_addr addr;
-    struct rig rig = rig_make("sim", "", "stream", 0);
+    struct rig rig = rig_poisoned("sim", "", "stream", 0);
     assert_ok(vram_alloc(rig.pool, BYTES, NULL, &addr));
     assert_int_equal(value_of(rig.queue, addr), 0);
     assert_ok(vram_capture_begin(rig.queue, &captured));
@@ -122,7 +97,7 @@ TEST(some_blocks_are_not_filled) {
     assert_ok(vram_alloc(rig.pool, BYTES, rig.queue, &addr));
     assert_ok(vram_sim_fault_set(rig.context, NULL));
     assert_int_not_equal(value_of(rig.queue, addr), PATTERN);
-    rig_end(&rig);
+    rig_end(&rig, false);
 }
 
 /* ----------------------------------------------------------------------- late queues */
@@ -152,7 +127,7 @@ static void queue_hold(const struct rig *rig, vram_queue *queue) {
 TEST(fills_hit_no_other_owner) {
     enum { NEW, CACHED, SMALL, WAYS }; /* small: cached, and never used by the queue */
     for (int i = 0; i < 2 * WAYS; i++) {
-        struct rig rig = rig_make("host", "", "stream", 0);
+        struct rig rig = rig_poisoned("host", "", "stream", 0);
         uint64_t bytes = i % WAYS == SMALL ? 512 : BYTES;
         uint8_t found = 0;
         vram_addr addr, next;
@@ -173,6 +148,6 @@ TEST(fills_hit_no_other_owner) {
         assert_ok(vram_queue_download(rig.other, &found, next, 1));
         assert_ok(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT));
         assert_int_equal(found, 0x77);
-        rig_end(&rig);
+        rig_end(&rig, false);
     }
 }

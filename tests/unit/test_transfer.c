@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_transfer.c: copies by strategy, between every kind of memory, strided, in lists, and between
- * devices that may read each other or not; and everything that a program can get wrong.
+ * test_transfer.c: lists and rectangles of copies, what is counted, and transfers that may fail
+ * half-way: deadlines, blocks that copies between devices go through, devices that close.
  */
 #include "unit/gate_world.h"
 #include "unit/pool_flags.h"
 #include "unit/transfer_stats_of.h"
 #include "unit/transfer_world.h"
+#include "vram/pinned.h"
 #include "vram/transfer.h"
 
 /* ------------------------------------------------------------------- batches */
@@ -127,4 +128,131 @@ TEST(transfers_are_counted) {
     assert_ok(vram_transfer_upload(rig.queue, a, data, 100, NULL, &async[0]));
     gate_open(&gate);
     vram_context_destroy(rig.context);
+}
+
+/* ---------------------------------------------------------------------- lists */
+
+/* Nothing is copied where both sides are the same memory; in a list and in a rectangle, too. */
+TEST(direct_lists, "sim:memory=64M") {
+    vram_transfer_options direct = by(VRAM_TRANSFER_DIRECT);
+    vram_addr locked, device = memory_of(rig->device, 4096);
+    vram_async async;
+    assert_ok(vram_device_alloc(rig->device, 4096, VRAM_MEMORY_MANAGED, &locked));
+    vram_copy list[] = {{.to = locked, .from = locked, .bytes = 64},
+                        {.to = locked + 128, .from = locked + 128, .bytes = 64}};
+    assert_ok(vram_transfer_batch(rig->queue, list, 2, &direct, &async));
+    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
+    list[1].from = device;
+    assert_int_equal(vram_transfer_batch(rig->queue, list, 2, &direct, &async), VRAM_ERR_INVALID);
+    vram_copy_2d rectangle = {list[0], 64, 4, 256, 256};
+    assert_ok(vram_transfer_2d(rig->queue, &rectangle, &direct, &async));
+    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
+    assert_int_equal(calls_of(rig, VRAM_SIM_COPY), 0);
+}
+
+/* --------------------------------------------------------------------------- ends */
+
+struct late_copy {
+    struct rig *rig;
+    vram_addr to, from;
+    vram_status status;
+};
+
+static void copy_now(void *user, vram_status status) {
+    struct late_copy *copy = user;
+    (void)status;
+    copy->status = vram_transfer_copy(copy->rig->queue, copy->to, copy->from, 64, NULL, NULL);
+}
+
+/* While a device closes its memory is there, and no other device reads it any more. */
+TEST(memory_of_a_closing_device) {
+    vram_async async;
+    vram_point point;
+    struct rig rig = rig_make("sim", "memory=64M,devices=2,lag=1000");
+    struct late_copy copy = {&rig, memory_of(rig.device, 4096), memory_of(rig.other, 4096), 0};
+    hook_set(rig.other);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    assert_ok(vram_queue_fill(rig.other_queue, copy.from, 1, 1, 4096));
+    assert_ok(vram_queue_mark(rig.other_queue, &point));
+    assert_ok(vram_async_of_point(point, NULL, &async));
+    assert_ok(vram_async_then(&async, copy_now, &copy));
+    hook.poll_answer = VRAM_OK;
+    vram_device_close(rig.other);
+    rig.other = NULL;
+    assert_int_equal(copy.status, VRAM_ERR_INVALID);
+    assert_int_equal(calls_of(&rig, VRAM_SIM_COPY), 0);
+    rig_end_clean(&rig);
+}
+
+/* Large enough for staging. */
+static unsigned char much[300 * 1024];
+
+/* The block that such a copy goes through stays until the download into it is known to have ended:
+   also when the driver does not say how far it is. Its work is thousands of calls late. */
+TEST(a_bridge_stays_under_work) {
+    enum { BYTES = 4 << 20 };
+    vram_addr there, here;
+    vram_async async = {{0}};
+    vram_device_info info = {.size = sizeof info};
+    struct rig rig = rig_make("host,sim", "memory=64M,lag=10000,seed=3,real=on");
+    assert_non_null(rig.other);
+    assert_ok(vram_device_describe(rig.device, &info));
+    bool first = strcmp(info.backend, "sim") == 0;
+    vram_device *sim = first ? rig.device : rig.other, *host = first ? rig.other : rig.device;
+    vram_queue *queue = first ? rig.other_queue : rig.queue;
+    assert_ok(vram_device_alloc(sim, BYTES, VRAM_MEMORY_DEVICE, &there));
+    assert_ok(vram_device_alloc(host, BYTES, VRAM_MEMORY_DEVICE, &here));
+    uint64_t before = vr_mem_live_bytes();
+    fault(&rig, VRAM_SIM_POLL, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    assert_int_equal(vram_transfer_copy(queue, here, there, BYTES, NULL, &async),
+                     VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_DEVICE_MEMORY);
+    assert_true(vr_mem_live_bytes() >= before + BYTES);
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    vram_context_destroy(rig.context);
+}
+
+/* A deadline holds for ordinary memory too, which staging and drivers wait for inside their
+   calls. */
+TEST(deadlines_hold_for_ordinary_memory, "sim:memory=64M,lag=10000") {
+    vram_transfer_options sync = by(VRAM_TRANSFER_SYNC);
+    vram_addr a = memory_of(rig->device, sizeof much);
+    sync.timeout_ns = 3000000;
+    hook_set(rig->device);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    assert_ok(vram_queue_fill(rig->queue, a, 1, 1, 64));
+    for (int i = 0; i < 2; i++) {
+        uint64_t before = vr_os_now();
+        assert_int_equal(i ? vram_transfer_download(rig->queue, much, a, sizeof much, &sync, NULL)
+                           : vram_transfer_upload(rig->queue, a, much, sizeof much, &sync, NULL),
+                         VRAM_ERR_TIMEOUT);
+        assert_true(vr_os_now() - before < 30 * SECOND);
+    }
+    assert_int_equal(calls_of(rig, VRAM_SIM_DOWNLOAD) + calls_of(rig, VRAM_SIM_UPLOAD), 0);
+    hook.poll_answer = VRAM_OK;
+    sync.timeout_ns = 0;
+    assert_ok(vram_transfer_download(rig->queue, much, a, sizeof much, &sync, NULL));
+    assert_int_equal(much[63], 1);
+}
+
+/* Memory that is page-locked in place is copied as it is, and counted so; before and after it is
+   staged. */
+TEST(registered_memory_goes_as_it_is, "sim:memory=64M") {
+    vram_addr a = memory_of(rig->device, sizeof much);
+    vram_transfer_stats stats = {.size = sizeof stats};
+    vram_async async;
+    for (int i = 0; i < 3; i++) {
+        if (i == 1) {
+            assert_ok(vram_pinned_begin(rig->device, much, sizeof much));
+        } else if (i == 2) {
+            assert_ok(vram_pinned_end(rig->device, much, sizeof much));
+            assert_ok(vram_pinned_forget(rig->device, much, sizeof much));
+        }
+        assert_ok(vram_transfer_upload(rig->queue, a, much, sizeof much, NULL, &async));
+        expect_result(&async, sizeof much);
+        assert_ok(vram_transfer_stats_get(rig->device, VRAM_TRANSFER_TO_DEVICE,
+                                          VRAM_ROUTE_REGISTERED, &stats));
+        assert_int_equal(stats.operations, i >= 1);
+    }
+    expect_contents(rig->queue, a, much, sizeof much);
 }
