@@ -36,7 +36,7 @@ import transcripts  # noqa: E402
 
 TRIES = 2  # commands in which a call stack is tried
 PART = 15  # one of so many commands runs without --all
-LIMIT = 30  # seconds of a run
+LIMIT = 120  # seconds of a run, which on a busy machine takes its time
 MOST = 15  # seconds of a command and a kind of calls
 DRIVER_CALLS = 400
 
@@ -82,6 +82,7 @@ SILENT = {
     "bench matmul": ("vram_device_free",),
     "bench distance": ("vram_scheduler_calibrate", "vram_kernel_create", "vram_queue_create", "vram_alloc",
                        "vram_transfer_upload", "vram_queue_wait"),
+    "bench ring": ("vram_queue_launch",),  # on a thread of the ring: the strategy says that the driver reported an error
     "bench track": ("vram_alloc_with", "vram_live_stats_get", "vram_free"),
     "tour": ("vram_queue_fill", "vram_queue_wait", "vram_sim_clock_advance"),
     "stress pressure": ("vram_alloc", "vram_free", "vram_pool_stats_get"),

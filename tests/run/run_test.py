@@ -610,7 +610,7 @@ def test_loader(folder):
     """What the loader will refuse is said before the program starts; files that lie do no harm."""
     def said(path, mode=0o755):
         os.chmod(path, mode)
-        return subprocess.run([VRAM, "run", "-q", "--", path], env=ENVIRONMENT, text=True, capture_output=True, timeout=30,
+        return subprocess.run([VRAM, "run", "-q", "-o", f"{folder}/loader.vrt", "--", path], env=ENVIRONMENT, text=True, capture_output=True, timeout=30,
                               check=False, errors="replace").stderr
 
     with open(VRAM, "rb") as file:
