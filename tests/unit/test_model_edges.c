@@ -160,6 +160,20 @@ TEST(arrays_of_other_lengths) {
     layer_is(1, 128, 128, 0, 0);
 }
 
+/* Elements that are negative or past 32 bits are none. */
+TEST(arrays_of_other_numbers) {
+    SHAPE("llama", 2, HEADS, {"attention.key_length", 64});
+    maker.data[16]++;
+    gguf_text(&maker, "llama.attention.head_count_kv");
+    put_number(&maker, 9, 4);
+    put_number(&maker, 11, 4); /* 64 bits with a sign */
+    put_number(&maker, 2, 8);
+    put_number(&maker, UINT64_MAX, 8);
+    put_number(&maker, UINT64_C(1) << 33, 8);
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    layer_is(0, 256, 256, 0, 0); /* as if there were no array */
+}
+
 static void small_pairs(uint64_t tensors) {
     SHAPE("llama", 1, HEADS);
     maker.data[8] = (uint8_t)tensors;
