@@ -293,3 +293,31 @@ static int play_late_driver(void *argument) {
 TEST_FIRST(a_driver_started_later_is_watched_too) {
     assert_int_equal(in_child(play_late_driver, NULL), 0);
 }
+
+/* Nor is a driver that did not answer when it was asked. One that never answers is believed in the
+   end. */
+TEST(a_wait_asks_again, "sim:memory=1G,real=on,lag=100") {
+    vram_addr addr;
+    vram_point point;
+    assert_ok(vram_device_alloc(rig->device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    for (int signals = 0; signals < 2; signals++) {
+        assert_ok(vram_queue_fill(rig->queue, addr, 7, 1, MIB));
+        assert_int_equal(vram_queue_poll(rig->queue), VRAM_ERR_NOT_READY);
+        fault(rig, signals ? VRAM_SIM_POLL : VRAM_SIM_ANY, signals ? 1 : 2, false, 9999);
+        assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+        expect_no_record();
+        assert_ok(vram_queue_poll(rig->queue));
+    }
+    assert_ok(vram_queue_fill(rig->queue, addr, 7, 1, MIB));
+    assert_ok(vram_queue_mark(rig->queue, &point));
+    fault(rig, VRAM_SIM_POLL, 1, true, 9999);
+    assert_int_equal(vram_point_wait(point, 0), VRAM_ERR_BACKEND);
+    assert_int_equal(vram_error_get()->native_code, 9999);
+    uint64_t before = vr_os_now();
+    assert_int_equal(vram_point_wait(point, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_BACKEND);
+    assert_true(vr_os_now() - before < 30 * SECOND);
+    assert_int_equal(vram_error_get()->native_code, 9999);
+    assert_ok(vram_sim_fault_set(rig->context, NULL));
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_device_free(rig->device, addr));
+}

@@ -160,6 +160,43 @@ TEST(settles_in_parts) {
     assert_int_equal(stats_of(fixture).pending_bytes, 0);
 }
 
+/* What a plan's steps took is paid from the budget; and a plan that fails, at whichever step, leaves
+   no memory created for nothing. */
+TEST(plans_are_paid_and_undone) {
+    struct fixture *fixture = rig_state;
+    struct vr_answer answer = {0};
+    uint32_t count = UINT32_MAX;
+    for (uint32_t nth = 0; nth <= count; nth++) {
+        struct vr_want want = {.bytes = 20 * VR_MIB, .queue = 1, .now_ns = 1};
+        struct vr_block *blocks[3];
+        restart(fixture, UINT64_MAX);
+        for (uint64_t k = 0; k < 3; k++) {
+            blocks[k] = get(fixture, 8 * VR_MIB + k * 512);
+        }
+        put(fixture, blocks[0], 1);
+        put(fixture, blocks[2], 1);
+        struct vr_space_stats before = stats_of(fixture);
+        assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_OK);
+        struct vr_plan *plan = answer.plan;
+        assert_non_null(plan);
+        count = plan->count;
+        for (uint32_t i = 0; i < nth; i++) {
+            plan->steps[i].ns = 1000 * plan->steps[i].handles;
+            driver_step(&fixture->driver, &plan->steps[i], false);
+        }
+        if (nth == count) {
+            assert_non_null(vr_space_commit(fixture->space, plan));
+            uint64_t paid = stats_of(fixture).move_ns - before.move_ns;
+            assert_in_range(paid, 1, 1000 * 1000);
+        } else {
+            vr_space_undo(fixture->space, plan, nth);
+            vr_space_abort(fixture->space, plan, NULL);
+            assert_true(stats_of(fixture).reserved_bytes <= before.reserved_bytes);
+        }
+        assert_sound(fixture->space);
+    }
+}
+
 /* ---------------------------------------------------------------------------- aliases */
 
 static struct vr_plan *sweep_of(struct fixture *fixture) {
