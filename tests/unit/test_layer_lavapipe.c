@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_layer_lavapipe.c: the Vulkan layer as vram run has it loaded: by the system's loader, in
- * front of lavapipe. The recorder is that of the library which the loader loads.
+ * front of lavapipe. The recorder is that of the library which the loader loads. What it notes of
+ * each call is in test_layer_vulkan.c.
  */
 #include "unit/child.h"
 
@@ -9,7 +10,6 @@
 #include "unit/watched_world.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <string.h>
 
 enum { MIB = 1024 * 1024 };
@@ -172,36 +172,6 @@ TEST(under_a_limit_the_heap_is_smaller) {
     watched_limit(0);
     device_end(&device);
     instance_end(&instance);
-}
-
-static void *work(void *argument) {
-    struct device_world *device = argument;
-    for (int i = 0; i < 100; i++) {
-        struct vr_vk_memory *memory = NULL;
-        if (take(device, 65536, &memory) == VR_VK_SUCCESS) {
-            device->vkFreeMemory(device->handle, memory, NULL);
-        }
-    }
-    return NULL;
-}
-
-TEST(threads_leave_nothing) {
-    struct instance_world instance;
-    struct device_world device;
-    pthread_t threads[4];
-    struct watched before = now();
-    instance_begin(&instance);
-    device_begin(&instance, &device);
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, work, &device), 0);
-    }
-    for (int i = 0; i < 4; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    device_end(&device);
-    instance_end(&instance);
-    assert_int_equal(now().allocs - before.allocs, 400);
-    assert_int_equal(now().counted, 0);
 }
 
 WHOLE_FILE(loader_open, loader_leave)

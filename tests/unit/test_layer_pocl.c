@@ -9,7 +9,6 @@
 #include "unit/watched_world.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <string.h>
 
 enum { MIB = 1024 * 1024 };
@@ -20,11 +19,6 @@ static struct {
     LAYER_CL_FUNCTIONS(FIELD)
 #undef FIELD
     vr_cl_int (*clReleaseContext)(struct vr_cl_context *context);
-    struct vr_cl_queue *(*clCreateCommandQueue)(struct vr_cl_context *context,
-                                                struct vr_cl_device *device, vr_cl_bits props,
-                                                vr_cl_int *code);
-    vr_cl_int (*clReleaseCommandQueue)(struct vr_cl_queue *queue);
-    vr_cl_int (*clFinish)(struct vr_cl_queue *queue);
     vr_cl_int (*clCreateSubDevices)(struct vr_cl_device *device, const vr_cl_props *props,
                                     vr_cl_uint room, struct vr_cl_device **devices,
                                     vr_cl_uint *count);
@@ -72,9 +66,6 @@ static int loader_open(void) {
     memcpy(&cl.name, &found, sizeof found);
     LAYER_CL_FUNCTIONS(LOAD)
     FIND(clReleaseContext)
-    FIND(clCreateCommandQueue)
-    FIND(clReleaseCommandQueue)
-    FIND(clFinish)
     FIND(clCreateSubDevices)
     FIND(clReleaseDevice)
     assert_int_equal(cl.clGetPlatformIDs(1, &platform, &count), VR_CL_SUCCESS);
@@ -90,55 +81,6 @@ static int loader_leave(void) {
 }
 
 /* --------------------------------------------------------------------- tests */
-
-TEST(buffers_of_two_contexts_end_in_any_order) {
-    struct vr_cl_context *first = context_make();
-    struct vr_cl_context *second =
-        cl.clCreateContextFromType(NULL, VR_CL_DEVICE_TYPE_ALL, NULL, NULL, NULL);
-    struct vr_cl_region region = {0, 65536};
-    struct vr_cl_memory *memory[3];
-    vr_cl_int code = -1;
-    struct watched before = now();
-    memory[0] = cl.clCreateBuffer(first, VR_CL_MEM_READ_WRITE, 3 * MIB, NULL, &code);
-    memory[1] = cl.clCreateBuffer(second, VR_CL_MEM_READ_WRITE, 5 * MIB, NULL, NULL);
-    memory[2] = cl.clCreateSubBuffer(memory[0], VR_CL_MEM_READ_WRITE,
-                                     VR_CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
-    assert_true(memory[0] && memory[1] && memory[2]);
-    assert_int_equal(now().live[RUN_DEVICE] - before.live[RUN_DEVICE], 8 * MIB);
-    assert_int_equal(cl.clReleaseContext(first), VR_CL_SUCCESS); /* the buffers keep it */
-    assert_int_equal(cl.clReleaseMemObject(memory[0]), VR_CL_SUCCESS);
-    assert_int_equal(now().live[RUN_DEVICE] - before.live[RUN_DEVICE], 8 * MIB);
-    assert_int_equal(cl.clReleaseMemObject(memory[2]), VR_CL_SUCCESS);
-    assert_int_equal(now().live[RUN_DEVICE] - before.live[RUN_DEVICE], 5 * MIB);
-    assert_int_equal(cl.clReleaseMemObject(memory[1]), VR_CL_SUCCESS);
-    assert_int_equal(cl.clReleaseContext(second), VR_CL_SUCCESS);
-    assert_int_equal(now().live[RUN_DEVICE], before.live[RUN_DEVICE]);
-    assert_int_equal(now().strangers, 0);
-}
-
-TEST(invalid_calls_reach_the_driver) {
-    struct vr_cl_context *context = context_make();
-    vr_cl_int code = 0;
-    struct watched before = now();
-    assert_null(cl.clCreateBuffer(NULL, 0, MIB, NULL, &code));
-    assert_int_equal(code, VR_CL_INVALID_CONTEXT);
-    assert_null(cl.clCreateBuffer(context, 0, 0, NULL, &code));
-    assert_int_equal(code, VR_CL_INVALID_BUFFER_SIZE);
-    assert_null(cl.clCreateBuffer(context, ~UINT64_C(0), MIB, NULL, &code));
-    assert_int_equal(code, VR_CL_INVALID_VALUE);
-    assert_null(cl.clCreateSubBuffer(NULL, 0, VR_CL_BUFFER_CREATE_TYPE_REGION, NULL, &code));
-    assert_int_equal(code, VR_CL_INVALID_MEM_OBJECT);
-    assert_int_equal(cl.clRetainMemObject(NULL), VR_CL_INVALID_MEM_OBJECT);
-    assert_int_equal(cl.clReleaseMemObject(NULL), VR_CL_INVALID_MEM_OBJECT);
-    assert_null(cl.clCreateImage(context, 0, NULL, NULL, NULL, &code));
-    assert_true(code != VR_CL_SUCCESS);
-    assert_null(cl.clSVMAlloc(context, 0, 0, 0));
-    cl.clSVMFree(context, NULL);
-    assert_null(cl.clGetExtensionFunctionAddressForPlatform(platform, "clNothing"));
-    assert_int_equal(now().allocs, before.allocs);
-    assert_int_equal(now().strangers, before.strangers);
-    cl.clReleaseContext(context);
-}
 
 TEST(images_have_the_size_that_the_driver_gives_them) {
     struct vr_cl_context *context = context_make();
@@ -158,25 +100,6 @@ TEST(images_have_the_size_that_the_driver_gives_them) {
         cl.clReleaseMemObject(pipe);
     }
     assert_int_equal(now().counted, before.counted);
-    cl.clReleaseContext(context);
-}
-
-TEST(shared_virtual_memory_is_freed_in_order) {
-    struct vr_cl_context *context = context_make();
-    vr_cl_int code = -1;
-    void *pointers[3];
-    struct vr_cl_queue *queue = cl.clCreateCommandQueue(context, device, 0, &code);
-    struct watched before = now();
-    for (int i = 0; i < 3; i++) {
-        assert_non_null(pointers[i] = cl.clSVMAlloc(context, VR_CL_MEM_READ_WRITE, MIB, 0));
-    }
-    assert_int_equal(now().live[RUN_MANAGED] - before.live[RUN_MANAGED], 3 * MIB);
-    assert_int_equal(cl.clEnqueueSVMFree(queue, 2, pointers, NULL, NULL, 0, NULL, NULL),
-                     VR_CL_SUCCESS);
-    cl.clFinish(queue);
-    cl.clSVMFree(context, pointers[2]);
-    assert_int_equal(now().live[RUN_MANAGED], before.live[RUN_MANAGED]);
-    cl.clReleaseCommandQueue(queue);
     cl.clReleaseContext(context);
 }
 
@@ -220,33 +143,6 @@ TEST(a_part_of_a_device_counts_as_the_device) {
         cl.clReleaseDevice(parts[i]);
     }
     assert_int_equal(now().live[RUN_DEVICE], before.live[RUN_DEVICE]);
-}
-
-static void *work(void *argument) {
-    struct vr_cl_context *context = argument;
-    for (int i = 0; i < 200; i++) {
-        vr_cl_int code;
-        struct vr_cl_memory *memory = cl.clCreateBuffer(context, 0, 4096, NULL, &code);
-        cl.clRetainMemObject(memory);
-        cl.clReleaseMemObject(memory);
-        cl.clReleaseMemObject(memory);
-    }
-    return NULL;
-}
-
-TEST(threads_leave_nothing) {
-    struct vr_cl_context *context = context_make();
-    pthread_t threads[4];
-    struct watched before = now();
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, work, context), 0);
-    }
-    for (int i = 0; i < 4; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    assert_int_equal(now().allocs - before.allocs, 800);
-    assert_int_equal(now().counted, before.counted);
-    cl.clReleaseContext(context);
 }
 
 WHOLE_FILE(loader_open, loader_leave)

@@ -238,31 +238,6 @@ TEST(bad_queues_are_refused) {
     rig_end(&rig);
 }
 
-/* The n-th message that may give nothing does, for every n. */
-TEST(every_message_may_give_nothing) {
-    uint64_t places = 0;
-    bool more = true;
-    for (uint64_t nth = 1; more; nth++) {
-        struct rig rig = {.context = NULL};
-        control->plan("any", nth, VR_MTL_INTERNAL, false);
-        vram_status status = rig_open(&rig, program.device);
-        if (status == VRAM_OK) {
-            status = vram_queue_fill(rig.queue, rig.addr, 3, 1, BYTES);
-        }
-        if (status == VRAM_OK) {
-            status = vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT);
-        }
-        more = control->struck() != 0;
-        places += more;
-        control->plan(NULL, 0, 0, false);
-        assert_true(status == VRAM_OK || *vram_error_get()->text);
-        assert_true(status == VRAM_OK || more);
-        rig_end(&rig);
-    }
-    print_message("%llu places\n", (unsigned long long)places);
-    assert_true(places > 30);
-}
-
 static int begin_file(void) {
     void *library = dlopen(FAKE_METAL_PATH, RTLD_NOW | RTLD_LOCAL);
     control = library ? dlsym(library, "fake_metal_control") : NULL;

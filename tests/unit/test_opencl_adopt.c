@@ -472,47 +472,6 @@ TEST(objects_that_will_not_do) {
     rig_end(&rig);
 }
 
-/* Whichever call fails, of the driver's and of host memory: nothing is kept, and the next one
-   works. */
-TEST(wrapping_fails_at_every_call) {
-    const struct opencl_control *(*get)(void) = NULL;
-    vram_buffer *buffer = NULL;
-    if (installed) {
-        skip();
-    }
-    void *found = dlsym(dlopen(FAKE_OPENCL_PATH, RTLD_NOW | RTLD_LOCAL), "opencl_control");
-    memcpy(&get, &found, sizeof get);
-    struct rig rig = rig_make();
-    vram_wrap wrap = wrap_of(rig.object, OFFSET, PART);
-    vram_status status = VRAM_ERR_BACKEND;
-    uint64_t nth = 0;
-    while (status != VRAM_OK) {
-        get()->refuse("any", ++nth, VR_CL_OUT_OF_RESOURCES, false);
-        status = vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer);
-        get()->refuse(NULL, 0, 0, false);
-        assert_true(status == VRAM_OK || vram_error_get()->status == status);
-        expect_references(&rig, status == VRAM_OK ? 2 : 1);
-    }
-    assert_int_equal(nth, 5); /* three questions and a reference */
-    assert_ok(vram_buffer_destroy(buffer));
-    for (status = VRAM_ERR_BACKEND, nth = 0; status != VRAM_OK;) {
-        uint64_t before = vram_host_bytes();
-        vr_mem_fail_at(++nth, false);
-        status = vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer);
-        vr_mem_fail_at(0, false);
-        assert_true(status == VRAM_OK || status == VRAM_ERR_HOST_MEMORY);
-        assert_true(status == VRAM_OK || vram_host_bytes() == before);
-        expect_references(&rig, status == VRAM_OK ? 2 : 1);
-    }
-    assert_true(nth > 1);
-    get()->refuse("clReleaseMemObject", 1, VR_CL_OUT_OF_RESOURCES, false);
-    assert_ok(vram_buffer_destroy(buffer)); /* nobody can be told */
-    get()->refuse(NULL, 0, 0, false);
-    expect_references(&rig, 2);
-    assert_int_equal(program.api.clReleaseMemObject(rig.object), 0);
-    rig_end(&rig);
-}
-
 static int begin_file(void) {
     installed = rig_word(1) && strcmp(rig_word(1), "--installed") == 0;
     return 0;
