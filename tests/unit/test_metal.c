@@ -66,8 +66,7 @@ TEST(kernels_are_looked_at) {
         const char *why;
     } rows[] = {
         {VRAM_KERNEL_METAL, "this is no code", "saxpy", VRAM_ERR_INVALID, "unknown type name"},
-        {VRAM_KERNEL_METAL, saxpy, "saxp", VRAM_ERR_INVALID,
-         "no kernel that is called \"saxp\""},
+        {VRAM_KERNEL_METAL, saxpy, "saxp", VRAM_ERR_INVALID, "no kernel that is called \"saxp\""},
         {VRAM_KERNEL_PTX, saxpy, "saxpy", VRAM_ERR_UNSUPPORTED, ""},
         {VRAM_KERNEL_METAL, saxpy, "saxpy", VRAM_OK, ""},
     };
@@ -98,6 +97,7 @@ TEST(a_full_device_says_so) {
     }
     assert_int_equal(vram_device_alloc(device, part + 64 * MIB, VRAM_MEMORY_DEVICE, &addr),
                      VRAM_ERR_DEVICE_MEMORY);
+    assert_non_null(strstr(vram_error_get()->text, "what the device can keep in memory"));
     assert_int_equal(addr, 7);
 }
 
