@@ -5,8 +5,8 @@
  */
 #include "base/handle.h"
 #include "base/memory.h"
-#include "rig/rig.h"
 #include "smallest_backend/smallest.h"
+#include "unit/assert_ok.h"
 
 #include <string.h>
 
@@ -18,7 +18,7 @@ static int reset(void) {
 static vram_context *smallest_context(void) {
     vram_context_options options = {.size = sizeof options, .backends = "smallest"};
     vram_context *context;
-    assert_int_equal(vram_context_create(&options, &context), VRAM_OK);
+    assert_ok(vram_context_create(&options, &context));
     return context;
 }
 
@@ -30,7 +30,7 @@ static void assert_refused(const struct smallest_plan *plan) {
     smallest_plan = *plan;
     vram_context *context = smallest_context();
     assert_int_equal(vram_device_count(context), 0);
-    assert_int_equal(vram_backend_info_get(context, 0, &info), VRAM_OK);
+    assert_ok(vram_backend_info_get(context, 0, &info));
     assert_false(info.present);
     assert_non_null(strstr(info.reason, "smallest device 0 reports impossible"));
     vram_context_destroy(context);

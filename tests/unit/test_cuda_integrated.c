@@ -81,9 +81,9 @@ static int machine_make(void) {
     set_bytes(FAKE("HOST"), HOST);
     fake = fake ? fake : fake_open(WORLD_PATH);
     fake->reset();
-    assert_int_equal(vram_option_set(WORLD_OPTION, WORLD_PATH), VRAM_OK);
-    assert_int_equal(vram_option_set("system_root", root), VRAM_OK);
-    assert_int_equal(vram_option_set("memory_sample", "0"), VRAM_OK);
+    assert_ok(vram_option_set(WORLD_OPTION, WORLD_PATH));
+    assert_ok(vram_option_set("system_root", root));
+    assert_ok(vram_option_set("memory_sample", "0"));
     return 0;
 }
 
@@ -96,19 +96,19 @@ static void host_leaves(uint64_t bytes) {
 
 static void device_open(void) {
     vram_context_options options = {.size = sizeof options, .backends = WORLD_NAME};
-    assert_int_equal(vram_context_create(&options, &context), VRAM_OK);
-    assert_int_equal(vram_device_open(context, 0, &device), VRAM_OK);
-    assert_int_equal(vram_pool_create(device, NULL, &pool), VRAM_OK);
+    assert_ok(vram_context_create(&options, &context));
+    assert_ok(vram_device_open(context, 0, &device));
+    assert_ok(vram_pool_create(device, NULL, &pool));
 }
 
 static int machine_end(void) {
     char command[128];
-    assert_int_equal(vram_context_destroy(context), VRAM_OK);
+    assert_ok(vram_context_destroy(context));
     context = NULL;
     assert_clean(); /* the machine never swapped */
-    assert_int_equal(vram_option_set("memory_sample", NULL), VRAM_OK);
-    assert_int_equal(vram_option_set("system_root", NULL), VRAM_OK);
-    assert_int_equal(vram_option_set(WORLD_OPTION, NULL), VRAM_OK);
+    assert_ok(vram_option_set("memory_sample", NULL));
+    assert_ok(vram_option_set("system_root", NULL));
+    assert_ok(vram_option_set(WORLD_OPTION, NULL));
     snprintf(command, sizeof command, "rm -r %s", root);
     assert_int_equal(system(command), 0);
     return vr_mem_live_blocks() == 0 ? 0 : -1;
@@ -116,14 +116,14 @@ static int machine_end(void) {
 
 static uint64_t free_bytes(void) {
     vram_memory_info memory = {.size = sizeof memory};
-    assert_int_equal(vram_memory_info_get(device, &memory), VRAM_OK);
+    assert_ok(vram_memory_info_get(device, &memory));
     assert_true(memory.free_bytes.known && memory.total_bytes.value == TOTAL);
     return memory.free_bytes.value;
 }
 
 static bool is_integrated(void) {
     vram_device_info info = {.size = sizeof info};
-    assert_int_equal(vram_device_describe(device, &info), VRAM_OK);
+    assert_ok(vram_device_describe(device, &info));
     return info.caps & info.caps_known & VRAM_CAP_INTEGRATED;
 }
 
@@ -166,7 +166,7 @@ TEST(a_driver_that_does_not_know) {
     vram_device_info info = {.size = sizeof info};
     fake->attribute(VR_CU_ATTRIBUTE_INTEGRATED, -1);
     device_open();
-    assert_int_equal(vram_device_describe(device, &info), VRAM_OK);
+    assert_ok(vram_device_describe(device, &info));
     assert_false((info.caps | info.caps_known) & VRAM_CAP_INTEGRATED);
     assert_int_equal(free_bytes(), AVAILABLE - CACHE);
 }
@@ -191,13 +191,13 @@ TEST(the_page_cache_is_not_in_the_way) {
     vram_pool_stats stats = {.size = sizeof stats};
     vram_addr addr;
     device_open();
-    assert_int_equal(vram_pool_limits_get(pool, &limits), VRAM_OK);
+    assert_ok(vram_pool_limits_get(pool, &limits));
     assert_int_equal(limits.min_free_bytes, LEFT);
     assert_int_equal(limits.cpu_fallback, VRAM_SWITCH_OFF);
     for (int i = 0; i < 4; i++) { /* the driver says that 8 GiB are free */
-        assert_int_equal(vram_alloc(pool, 4 * GIB, NULL, &addr), VRAM_OK);
+        assert_ok(vram_alloc(pool, 4 * GIB, NULL, &addr));
     }
-    assert_int_equal(vram_pool_stats_get(pool, &stats), VRAM_OK);
+    assert_ok(vram_pool_stats_get(pool, &stats));
     assert_true(stats.budget_bytes.known);
     assert_int_equal(stats.budget_bytes.value, AVAILABLE - LEFT);
     assert_int_equal(free_bytes(), AVAILABLE - stats.reserved_bytes);
@@ -235,20 +235,19 @@ TEST(host_memory_is_no_fallback) {
     int asked = 0;
     host_leaves(LEFT + 4 * GIB);
     device_open();
-    assert_int_equal(vram_pool_limits_set(pool, &limits), VRAM_OK);
-    assert_int_equal(vram_pool_ladder_set(pool, &ladder), VRAM_OK);
-    assert_int_equal(vram_error_handler_set(context, fall_back, &asked), VRAM_OK);
+    assert_ok(vram_pool_limits_set(pool, &limits));
+    assert_ok(vram_pool_ladder_set(pool, &ladder));
+    assert_ok(vram_error_handler_set(context, fall_back, &asked));
     fill(&refused);
     assert_int_equal(refused, VRAM_ERR_LIMIT);
     assert_int_equal(asked, 1);
     assert_int_equal(vram_buffer_create(pool, GIB, NULL, &options, &buffer), VRAM_ERR_LIMIT);
-    assert_int_equal(vram_pool_stats_get(pool, &stats), VRAM_OK);
+    assert_ok(vram_pool_stats_get(pool, &stats));
     assert_int_equal(stats.fallbacks, 0);
-    assert_int_equal(vram_oom_report_get(pool, &report), VRAM_OK);
+    assert_ok(vram_oom_report_get(pool, &report));
     assert_true(report.integrated);
     assert_false(report.processes_bytes.known);
-    assert_int_equal(vram_oom_report_write(&report, VRAM_REPORT_TEXT, report_text_take, &text),
-                     VRAM_OK);
+    assert_ok(vram_oom_report_write(&report, VRAM_REPORT_TEXT, report_text_take, &text));
     assert_non_null(strstr(text.text, "fallback - (host memory is the device's)"));
     assert_null(strstr(report.advice, "vram_ladder_options.fallback"));
 }
@@ -258,7 +257,7 @@ TEST(a_demotion_would_free_nothing) {
     vram_buffer *buffer;
     uint64_t bytes = 7;
     device_open();
-    assert_int_equal(vram_buffer_create(pool, GIB, NULL, &options, &buffer), VRAM_OK);
+    assert_ok(vram_buffer_create(pool, GIB, NULL, &options, &buffer));
     assert_int_equal(vram_buffer_demote(buffer, NULL), VRAM_ERR_UNSUPPORTED);
     assert_int_equal(vram_pool_demote(pool, GIB, NULL, &bytes), VRAM_ERR_UNSUPPORTED);
     assert_int_equal(bytes, 7);
@@ -272,22 +271,22 @@ TEST(sleep_keeps_nothing_in_host_memory) {
     vram_queue *queue;
     vram_addr addr;
     device_open();
-    assert_int_equal(vram_queue_create(device, NULL, &queue), VRAM_OK);
-    assert_int_equal(vram_alloc(pool, GIB, queue, &addr), VRAM_OK);
+    assert_ok(vram_queue_create(device, NULL, &queue));
+    assert_ok(vram_alloc(pool, GIB, queue, &addr));
     memset(out, 'a', sizeof out);
-    assert_int_equal(vram_queue_upload(queue, addr, out, sizeof out), VRAM_OK);
+    assert_ok(vram_queue_upload(queue, addr, out, sizeof out));
     for (int contents = VRAM_SLEEP_HOST; contents <= VRAM_SLEEP_PINNED; contents++) {
         options.contents = (vram_sleep_contents)contents;
         assert_int_equal(vram_pool_sleep(pool, &options), VRAM_ERR_UNSUPPORTED);
         assert_non_null(strstr(vram_error_get()->text, "shares its memory with the host"));
     }
-    assert_int_equal(vram_queue_download(queue, in, addr, sizeof in), VRAM_OK);
-    assert_int_equal(vram_queue_wait(queue, FOR_EVER), VRAM_OK);
+    assert_ok(vram_queue_download(queue, in, addr, sizeof in));
+    assert_ok(vram_queue_wait(queue, FOR_EVER));
     assert_memory_equal(in, out, sizeof in); /* it is awake, with its contents */
     options.contents = VRAM_SLEEP_DROP;
-    assert_int_equal(vram_pool_sleep(pool, &options), VRAM_OK);
+    assert_ok(vram_pool_sleep(pool, &options));
     assert_int_equal(free_bytes(), AVAILABLE); /* that frees memory */
-    assert_int_equal(vram_pool_wake(pool, NULL), VRAM_OK);
+    assert_ok(vram_pool_wake(pool, NULL));
 }
 
 EACH_TEST(machine_make, machine_end)

@@ -3,7 +3,7 @@
  * test_device.c: what the conformance suite cannot show through healthy devices: limits, drivers
  * that refuse or lie, lost devices, unfinished queues, and struct versions.
  */
-#include "rig/rig.h"
+#include "unit/assert_ok.h"
 #include "vram/pool.h"
 #include "vram/vram.h"
 
@@ -23,9 +23,9 @@ struct rig {
 static struct rig rig_make(const char *backend, const char *sim) {
     struct rig rig;
     vram_context_options options = {.size = sizeof options, .backends = backend, .sim = sim};
-    assert_int_equal(vram_context_create(&options, &rig.context), VRAM_OK);
-    assert_int_equal(vram_device_open(rig.context, 0, &rig.device), VRAM_OK);
-    assert_int_equal(vram_queue_create(rig.device, NULL, &rig.queue), VRAM_OK);
+    assert_ok(vram_context_create(&options, &rig.context));
+    assert_ok(vram_device_open(rig.context, 0, &rig.device));
+    assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
     return rig;
 }
 
@@ -37,18 +37,18 @@ static void fault(struct rig *rig, vram_sim_call call, uint64_t nth, bool for_ev
                            .for_ever = for_ever,
                            .code = code,
                            .lie = lie};
-    assert_int_equal(vram_sim_fault_set(rig->context, &plan), VRAM_OK);
+    assert_ok(vram_sim_fault_set(rig->context, &plan));
 }
 
 static vram_memory_info memory(vram_device *device) {
     vram_memory_info info = {.size = sizeof info};
-    assert_int_equal(vram_memory_info_get(device, &info), VRAM_OK);
+    assert_ok(vram_memory_info_get(device, &info));
     return info;
 }
 
 static vram_sim_state sim_state(vram_context *context) {
     vram_sim_state state = {.size = sizeof state};
-    assert_int_equal(vram_sim_state_get(context, &state), VRAM_OK);
+    assert_ok(vram_sim_state_get(context, &state));
     return state;
 }
 
@@ -72,17 +72,17 @@ static void rig_end_clean(struct rig *rig) {
 TEST(closing_makes_way_under_the_limit) {
     vram_addr a, base;
     vram_device *again;
-    assert_int_equal(vram_option_set("device_limit", "8M"), VRAM_OK);
+    assert_ok(vram_option_set("device_limit", "8M"));
     struct rig rig = rig_make("sim", "memory=1G");
-    assert_int_equal(vram_device_open(rig.context, 0, &again), VRAM_OK);
-    assert_int_equal(vram_device_alloc(again, 6 * MIB, VRAM_MEMORY_DEVICE, &a), VRAM_OK);
-    assert_int_equal(vram_range_create(again, 64 * MIB, &base), VRAM_OK);
+    assert_ok(vram_device_open(rig.context, 0, &again));
+    assert_ok(vram_device_alloc(again, 6 * MIB, VRAM_MEMORY_DEVICE, &a));
+    assert_ok(vram_range_create(again, 64 * MIB, &base));
     assert_int_equal(vram_device_alloc(rig.device, 3 * MIB, VRAM_MEMORY_DEVICE, &a),
                      VRAM_ERR_LIMIT);
     vram_device_close(again);
-    assert_int_equal(vram_device_alloc(rig.device, 8 * MIB, VRAM_MEMORY_DEVICE, &a), VRAM_OK);
+    assert_ok(vram_device_alloc(rig.device, 8 * MIB, VRAM_MEMORY_DEVICE, &a));
     assert_int_equal(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &base), VRAM_ERR_LIMIT);
-    assert_int_equal(vram_device_free(rig.device, a), VRAM_OK);
+    assert_ok(vram_device_free(rig.device, a));
     rig_end_clean(&rig);
 }
 
@@ -92,15 +92,15 @@ TEST(a_refused_free_leaves_the_memory_live) {
     vram_addr addr;
     vram_native_info native = {.size = sizeof native};
     struct rig rig = rig_make("sim", "memory=1G");
-    assert_int_equal(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr), VRAM_OK);
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
     uint64_t held = memory(rig.device).held_bytes;
     fault(&rig, VRAM_SIM_FREE, 1, false, 9999, 0);
     assert_int_equal(vram_device_free(rig.device, addr), VRAM_ERR_BACKEND);
     assert_int_equal(vram_error_get()->native_code, 9999);
     assert_int_equal(memory(rig.device).held_bytes, held);
-    assert_int_equal(vram_native(addr + 5, &native), VRAM_OK);
+    assert_ok(vram_native(addr + 5, &native));
     assert_int_equal(native.offset, 5);
-    assert_int_equal(vram_device_free(rig.device, addr), VRAM_OK);
+    assert_ok(vram_device_free(rig.device, addr));
     assert_int_equal(vram_device_free(rig.device, addr), VRAM_ERR_INVALID);
     rig_end_clean(&rig);
 }
@@ -109,8 +109,8 @@ TEST(a_refused_free_leaves_the_memory_live) {
 TEST(closing_gives_back_what_was_refused) {
     vram_addr addr, base;
     struct rig rig = rig_make("sim", "memory=1G");
-    assert_int_equal(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr), VRAM_OK);
-    assert_int_equal(vram_range_create(rig.device, 8 * MIB, &base), VRAM_OK);
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_range_create(rig.device, 8 * MIB, &base));
     fault(&rig, VRAM_SIM_FREE, 1, false, 9999, 0);
     assert_int_equal(vram_device_free(rig.device, addr), VRAM_ERR_BACKEND);
     fault(&rig, VRAM_SIM_UNRESERVE, 1, false, 9999, 0);
@@ -124,7 +124,7 @@ TEST(lies_are_found_out) {
     for (size_t i = 0; i < 3; i++) {
         vram_addr first, addr = 77, base = 77;
         struct rig rig = rig_make("sim", "memory=1G");
-        assert_int_equal(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &first), VRAM_OK);
+        assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &first));
         fault(&rig, VRAM_SIM_ALLOC, 1, false, 0, lies[i]);
         assert_int_equal(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr),
                          VRAM_ERR_CORRUPT);
@@ -133,7 +133,7 @@ TEST(lies_are_found_out) {
         assert_int_equal(addr, 77);
         assert_int_equal(base, 77);
         assert_int_equal(memory(rig.device).held_count, 1);
-        assert_int_equal(vram_device_free(rig.device, first), VRAM_OK);
+        assert_ok(vram_device_free(rig.device, first));
         vram_context_destroy(rig.context);
     }
     struct rig rig = rig_make("sim", "memory=1G");
@@ -149,31 +149,31 @@ TEST(handles_given_twice_are_found_out) {
     vram_pool *pool;
     vram_addr addr;
     struct rig rig = rig_make("sim", "memory=1G");
-    assert_int_equal(vram_physical_create(rig.device, MIB, &first), VRAM_OK);
+    assert_ok(vram_physical_create(rig.device, MIB, &first));
     fault(&rig, VRAM_SIM_CREATE, 1, true, 0, VRAM_SIM_LIE_OVERLAP);
     uint64_t held = memory(rig.device).held_bytes;
     assert_int_equal(vram_physical_create(rig.device, MIB, &second), VRAM_ERR_CORRUPT);
     assert_int_equal(vram_error_get()->status, VRAM_ERR_CORRUPT);
     assert_non_null(strstr(vram_error_get()->text, "in use already"));
     assert_null(second);
-    assert_int_equal(vram_pool_create(rig.device, NULL, &pool), VRAM_OK);
+    assert_ok(vram_pool_create(rig.device, NULL, &pool));
     assert_int_equal(vram_alloc(pool, MIB, rig.queue, &addr), VRAM_ERR_CORRUPT);
     assert_int_equal(memory(rig.device).held_bytes, held);
     vram_sim_fault_set(rig.context, NULL);
     /* A number that was given back may come again, and one that was refused stays known. */
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 200; i++) {
-            assert_int_equal(vram_physical_create(rig.device, MIB, &more[i]), VRAM_OK);
+            assert_ok(vram_physical_create(rig.device, MIB, &more[i]));
         }
         for (int i = 0; i < 200; i++) {
-            assert_int_equal(vram_physical_destroy(more[i * 7 % 200]), VRAM_OK);
+            assert_ok(vram_physical_destroy(more[i * 7 % 200]));
         }
     }
     fault(&rig, VRAM_SIM_RELEASE, 1, false, 9999, 0);
     assert_int_equal(vram_physical_destroy(first), VRAM_ERR_BACKEND);
     fault(&rig, VRAM_SIM_CREATE, 1, false, 0, VRAM_SIM_LIE_OVERLAP);
     assert_int_equal(vram_physical_create(rig.device, MIB, &second), VRAM_ERR_CORRUPT);
-    assert_int_equal(vram_physical_destroy(first), VRAM_OK);
+    assert_ok(vram_physical_destroy(first));
     rig_end_clean(&rig);
 }
 
@@ -187,16 +187,16 @@ TEST(handles_beyond_all_addresses) {
     vram_physical *physical, **list = calloc(COUNT, sizeof *list);
     vram_addr base;
     assert_non_null(list);
-    assert_int_equal(vram_context_create(&options, &context), VRAM_OK);
-    assert_int_equal(vram_device_open(context, 0, &device), VRAM_OK);
-    assert_int_equal(vram_physical_create(device, UINT64_C(1) << 50, &physical), VRAM_OK);
-    assert_int_equal(vram_range_create(device, UINT64_C(1) << 50, &base), VRAM_OK);
+    assert_ok(vram_context_create(&options, &context));
+    assert_ok(vram_device_open(context, 0, &device));
+    assert_ok(vram_physical_create(device, UINT64_C(1) << 50, &physical));
+    assert_ok(vram_range_create(device, UINT64_C(1) << 50, &base));
     for (int i = 0; i < COUNT; i++) {
         list[i] = physical;
     }
     assert_int_equal(vram_range_map(device, base, list, COUNT), VRAM_ERR_OVERFLOW);
-    assert_int_equal(vram_range_map(device, base, list, 1), VRAM_OK);
-    assert_int_equal(vram_range_unmap(device, base, UINT64_C(1) << 50), VRAM_OK);
+    assert_ok(vram_range_map(device, base, list, 1));
+    assert_ok(vram_range_unmap(device, base, UINT64_C(1) << 50));
     vram_context_destroy(context);
     free(list);
 }
@@ -206,9 +206,9 @@ TEST(handles_beyond_all_addresses) {
 enum { HANDLES = 3 };
 
 static void make_handles(struct rig *rig, vram_addr *base, vram_physical *handles[HANDLES]) {
-    assert_int_equal(vram_range_create(rig->device, 64 * MIB, base), VRAM_OK);
+    assert_ok(vram_range_create(rig->device, 64 * MIB, base));
     for (int i = 0; i < HANDLES; i++) {
-        assert_int_equal(vram_physical_create(rig->device, 2 * MIB, &handles[i]), VRAM_OK);
+        assert_ok(vram_physical_create(rig->device, 2 * MIB, &handles[i]));
     }
 }
 
@@ -221,12 +221,12 @@ TEST(what_is_stuck_can_be_unmapped_later) {
     make_handles(&rig, &base, handles);
     fault(&rig, VRAM_SIM_ANY, 3, true, 9999, 0); /* two maps pass, all else fails */
     assert_int_equal(vram_range_map(rig.device, base, handles, HANDLES), VRAM_ERR_BACKEND);
-    assert_int_equal(vram_sim_fault_set(rig.context, NULL), VRAM_OK);
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
     assert_int_equal(vram_queue_fill(rig.queue, base, 1, 1, 16), VRAM_ERR_INVALID);
     assert_int_equal(vram_physical_destroy(handles[0]), VRAM_ERR_BUSY);
-    assert_int_equal(vram_physical_destroy(handles[2]), VRAM_OK);
-    assert_int_equal(vram_range_unmap(rig.device, base, 4 * MIB), VRAM_OK);
-    assert_int_equal(vram_physical_destroy(handles[0]), VRAM_OK);
+    assert_ok(vram_physical_destroy(handles[2]));
+    assert_ok(vram_range_unmap(rig.device, base, 4 * MIB));
+    assert_ok(vram_physical_destroy(handles[0]));
     rig_end_clean(&rig);
 }
 
@@ -235,15 +235,15 @@ TEST(unmapping_half_way_keeps_the_rest) {
     vram_physical *handles[HANDLES];
     struct rig rig = rig_make("sim", "memory=1G");
     make_handles(&rig, &base, handles);
-    assert_int_equal(vram_range_map(rig.device, base, handles, HANDLES), VRAM_OK);
+    assert_ok(vram_range_map(rig.device, base, handles, HANDLES));
     fault(&rig, VRAM_SIM_UNMAP, 2, false, 9999, 0);
     assert_int_equal(vram_range_unmap(rig.device, base, 6 * MIB), VRAM_ERR_BACKEND);
     assert_int_equal(vram_queue_fill(rig.queue, base, 1, 1, 16), VRAM_ERR_INVALID);
-    assert_int_equal(vram_queue_fill(rig.queue, base + 2 * MIB, 1, 1, 4 * MIB), VRAM_OK);
-    assert_int_equal(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
+    assert_ok(vram_queue_fill(rig.queue, base + 2 * MIB, 1, 1, 4 * MIB));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     assert_int_equal(vram_range_destroy(rig.device, base), VRAM_ERR_BUSY);
-    assert_int_equal(vram_range_unmap(rig.device, base + 2 * MIB, 4 * MIB), VRAM_OK);
-    assert_int_equal(vram_range_destroy(rig.device, base), VRAM_OK);
+    assert_ok(vram_range_unmap(rig.device, base + 2 * MIB, 4 * MIB));
+    assert_ok(vram_range_destroy(rig.device, base));
     rig_end_clean(&rig);
 }
 
@@ -256,10 +256,10 @@ TEST(a_lost_device_lets_go_of_everything) {
     vram_queue *late;
     struct rig rig = rig_make("sim", "memory=1G,lag=50");
     make_handles(&rig, &base, handles);
-    assert_int_equal(vram_range_map(rig.device, base, handles, HANDLES), VRAM_OK);
-    assert_int_equal(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr), VRAM_OK);
-    assert_int_equal(vram_queue_fill(rig.queue, addr, 1, 1, MIB), VRAM_OK);
-    assert_int_equal(vram_queue_mark(rig.queue, &point), VRAM_OK);
+    assert_ok(vram_range_map(rig.device, base, handles, HANDLES));
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, MIB));
+    assert_ok(vram_queue_mark(rig.queue, &point));
     fault(&rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST, 0);
     assert_int_equal(vram_point_wait(point, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_DEVICE_LOST);
     assert_int_equal(vram_point_poll(point), VRAM_ERR_DEVICE_LOST);
@@ -269,11 +269,11 @@ TEST(a_lost_device_lets_go_of_everything) {
     assert_int_equal(vram_queue_create(rig.device, NULL, &late), VRAM_ERR_DEVICE_LOST);
     assert_true(memory(rig.device).lost);
     assert_int_equal(memory(rig.device).held_count, 4);
-    assert_int_equal(vram_device_free(rig.device, addr), VRAM_OK);
-    assert_int_equal(vram_range_unmap(rig.device, base, 6 * MIB), VRAM_OK);
-    assert_int_equal(vram_physical_destroy(handles[1]), VRAM_OK);
+    assert_ok(vram_device_free(rig.device, addr));
+    assert_ok(vram_range_unmap(rig.device, base, 6 * MIB));
+    assert_ok(vram_physical_destroy(handles[1]));
     vram_queue_destroy(rig.queue);
-    assert_int_equal(vram_point_poll(point), VRAM_OK); /* nothing of it will ever run again */
+    assert_ok(vram_point_poll(point)); /* nothing of it will ever run again */
     rig_end_clean(&rig);
 }
 
@@ -296,15 +296,15 @@ static vram_point submit_endless(struct rig *rig) {
     vram_kernel *kernel;
     vram_point point;
     atomic_store(&gate, false);
-    assert_int_equal(vram_kernel_create(rig->device, &source, &kernel), VRAM_OK);
-    assert_int_equal(vram_queue_launch(rig->queue, kernel, &launch), VRAM_OK);
-    assert_int_equal(vram_queue_mark(rig->queue, &point), VRAM_OK);
+    assert_ok(vram_kernel_create(rig->device, &source, &kernel));
+    assert_ok(vram_queue_launch(rig->queue, kernel, &launch));
+    assert_ok(vram_queue_mark(rig->queue, &point));
     return point;
 }
 
 TEST(an_unfinished_queue_is_kept_aside) {
     vram_point next;
-    assert_int_equal(vram_option_set("wait_timeout", "20ms"), VRAM_OK);
+    assert_ok(vram_option_set("wait_timeout", "20ms"));
     struct rig rig = rig_make("host", NULL);
     vram_point point = submit_endless(&rig);
     assert_int_equal(vram_point_poll(point), VRAM_ERR_NOT_READY);
@@ -314,9 +314,9 @@ TEST(an_unfinished_queue_is_kept_aside) {
     assert_int_equal(vram_queue_mark(rig.queue, &next), VRAM_ERR_STALE);
     assert_int_equal(vram_queue_destroy(rig.queue), VRAM_ERR_STALE);
     atomic_store(&gate, true);
-    assert_int_equal(vram_point_wait(point, UINT64_C(60000000000)), VRAM_OK);
+    assert_ok(vram_point_wait(point, UINT64_C(60000000000)));
     vram_context_destroy(rig.context);
-    assert_int_equal(vram_point_poll(point), VRAM_OK);
+    assert_ok(vram_point_poll(point));
 }
 
 /* ------------------------------------------------------------ adopted queues */
@@ -327,12 +327,12 @@ TEST(a_wait_outlives_the_other_device) {
     vram_queue *other_queue;
     vram_point point;
     struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=200,seed=3");
-    assert_int_equal(vram_device_open(rig.context, 1, &other), VRAM_OK);
-    assert_int_equal(vram_queue_create(other, NULL, &other_queue), VRAM_OK);
-    assert_int_equal(vram_queue_mark(other_queue, &point), VRAM_OK);
-    assert_int_equal(vram_queue_after(rig.queue, point), VRAM_OK);
+    assert_ok(vram_device_open(rig.context, 1, &other));
+    assert_ok(vram_queue_create(other, NULL, &other_queue));
+    assert_ok(vram_queue_mark(other_queue, &point));
+    assert_ok(vram_queue_after(rig.queue, point));
     vram_device_close(other);
-    assert_int_equal(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     rig_end_clean(&rig);
 }
 
@@ -340,7 +340,7 @@ TEST(a_wait_outlives_the_other_device) {
 
 static void *host_pointer(vram_addr addr) {
     vram_native_info native = {.size = sizeof native};
-    assert_int_equal(vram_native(addr, &native), VRAM_OK);
+    assert_ok(vram_native(addr, &native));
     assert_true(addr >= native.base && addr - native.base == native.offset);
     return native.host_pointer;
 }
@@ -351,21 +351,21 @@ TEST(only_mapped_addresses_can_be_touched) {
     for (int i = 0; i < 2; i++) {
         struct rig rig = rig_make(backends[i], "real=on,memory=1G");
         vram_device_info info = {.size = sizeof info};
-        assert_int_equal(vram_device_describe(rig.device, &info), VRAM_OK);
+        assert_ok(vram_device_describe(rig.device, &info));
         assert_true(info.caps & VRAM_CAP_HOST_ACCESS);
         uint64_t granule = info.vmm_granule.value;
         vram_physical *physical;
         vram_addr base;
-        assert_int_equal(vram_range_create(rig.device, 3 * granule, &base), VRAM_OK);
+        assert_ok(vram_range_create(rig.device, 3 * granule, &base));
         assert_null(host_pointer(base + granule));
-        assert_int_equal(vram_physical_create(rig.device, granule, &physical), VRAM_OK);
-        assert_int_equal(vram_range_map(rig.device, base + granule, &physical, 1), VRAM_OK);
+        assert_ok(vram_physical_create(rig.device, granule, &physical));
+        assert_ok(vram_range_map(rig.device, base + granule, &physical, 1));
         assert_null(host_pointer(base + granule - 1));
         assert_ptr_equal(host_pointer(base + granule), (void *)(uintptr_t)(base + granule));
         assert_ptr_equal(host_pointer(base + 2 * granule - 1),
                          (void *)(uintptr_t)(base + 2 * granule - 1));
         assert_null(host_pointer(base + 2 * granule));
-        assert_int_equal(vram_range_unmap(rig.device, base + granule, granule), VRAM_OK);
+        assert_ok(vram_range_unmap(rig.device, base + granule, granule));
         assert_null(host_pointer(base + granule));
         vram_context_destroy(rig.context);
     }
@@ -380,11 +380,11 @@ TEST(only_memory_of_pools_can_be_touched) {
         vram_pool *pool;
         vram_addr addr;
         uint32_t word;
-        assert_int_equal(vram_pool_create(rig.device, NULL, &pool), VRAM_OK);
-        assert_int_equal(vram_alloc(pool, 4 * MIB, rig.queue, &addr), VRAM_OK);
+        assert_ok(vram_pool_create(rig.device, NULL, &pool));
+        assert_ok(vram_alloc(pool, 4 * MIB, rig.queue, &addr));
         assert_ptr_equal(host_pointer(addr + 77), (void *)(uintptr_t)(addr + 77));
-        assert_int_equal(vram_queue_fill(rig.queue, addr, 1, 4, 4 * MIB), VRAM_OK);
-        assert_int_equal(vram_native(addr, &native), VRAM_OK);
+        assert_ok(vram_queue_fill(rig.queue, addr, 1, 4, 4 * MIB));
+        assert_ok(vram_native(addr, &native));
         vram_addr last = native.base + native.bytes - MIB;
         assert_null(host_pointer(last));
         assert_int_equal(vram_queue_fill(rig.queue, last, 1, 4, 4), VRAM_ERR_INVALID);
@@ -392,7 +392,7 @@ TEST(only_memory_of_pools_can_be_touched) {
         assert_int_equal(vram_queue_fill(rig.queue, addr, 1, 4, native.base + native.bytes - addr),
                          VRAM_ERR_INVALID);
         assert_int_equal(vram_queue_copy(rig.queue, addr, last, 4), VRAM_ERR_INVALID);
-        assert_int_equal(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
         vram_context_destroy(rig.context);
     }
 }

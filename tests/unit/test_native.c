@@ -7,8 +7,8 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "rig/rig.h"
 #include "smallest_backend/smallest.h"
+#include "unit/assert_ok.h"
 #include "vram/pool.h"
 
 #include <string.h>
@@ -117,10 +117,10 @@ TEST(a_block_is_asked_for_with_its_size) {
     vram_addr addr;
     vram_native_info info = {.size = sizeof info};
     vram_block_info block = {.size = sizeof block};
-    assert_int_equal(vram_pool_create(world.device, NULL, &pool), VRAM_OK);
-    assert_int_equal(vram_alloc(pool, 5000, world.queue, &addr), VRAM_OK);
-    assert_int_equal(vram_block_info_get(addr, &block), VRAM_OK);
-    assert_int_equal(vram_native(addr, &info), VRAM_OK);
+    assert_ok(vram_pool_create(world.device, NULL, &pool));
+    assert_ok(vram_alloc(pool, 5000, world.queue, &addr));
+    assert_ok(vram_block_info_get(addr, &block));
+    assert_ok(vram_native(addr, &info));
     assert_int_equal(asked.addr, addr);
     assert_int_equal(asked.bytes, block.held_bytes);
     assert_ptr_equal(info.handle, (void *)(uintptr_t)addr);
@@ -130,15 +130,15 @@ TEST(a_block_is_asked_for_with_its_size) {
     assert_true(info.device_address.known);
     assert_int_equal(info.device_address.value, addr ^ 1);
 
-    assert_int_equal(vram_native(addr + 8, &info), VRAM_OK); /* inside */
+    assert_ok(vram_native(addr + 8, &info)); /* inside */
     assert_int_equal(asked.bytes, 0);
     assert_ptr_equal(info.handle, (void *)0x77);
     assert_int_equal(info.base, addr + 8 - LARGE_OFFSET);
     assert_int_equal(info.offset, LARGE_OFFSET);
     assert_int_equal(info.bytes, 1 << 20);
 
-    assert_int_equal(vram_free(addr, world.queue), VRAM_OK); /* cached, and nobody's block */
-    assert_int_equal(vram_native(addr, &info), VRAM_OK);
+    assert_ok(vram_free(addr, world.queue)); /* cached, and nobody's block */
+    assert_ok(vram_native(addr, &info));
     assert_int_equal(asked.bytes, 0);
 }
 
@@ -160,19 +160,19 @@ TEST(memory_passed_on_to_a_pool_is_cut_in_its_blocks) {
     vram_pool *pool;
     vram_addr addr;
     vram_native_info info = {.size = sizeof info};
-    assert_int_equal(vram_pool_create(world.device, &options, &pool), VRAM_OK);
-    assert_int_equal(vram_alloc(pool, 700, NULL, &addr), VRAM_OK);
-    assert_int_equal(vram_native(addr, &info), VRAM_OK);
+    assert_ok(vram_pool_create(world.device, &options, &pool));
+    assert_ok(vram_alloc(pool, 700, NULL, &addr));
+    assert_ok(vram_native(addr, &info));
     assert_int_equal(asked.bytes, 1024);
-    assert_int_equal(vram_free(addr, NULL), VRAM_OK);
+    assert_ok(vram_free(addr, NULL));
     vram_pool_destroy(pool);
 }
 
 TEST(refusals_are_passed_on) {
     vram_addr addr;
     vram_native_info info = {.size = sizeof info}, before = info;
-    assert_int_equal(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, &addr), VRAM_OK);
-    assert_int_equal(vram_native(addr, &info), VRAM_OK);
+    assert_ok(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_native(addr, &info));
     assert_int_equal(asked.bytes, 0);
     info = before;
     asked.answer = VRAM_ERR_DEVICE_MEMORY;
@@ -202,16 +202,16 @@ static vram_status launch_two(vram_addr addr, uint32_t number, uint32_t mask, si
 TEST(addresses_reach_the_kernel_by_their_handles) {
     vram_pool *pool;
     vram_addr addr;
-    assert_int_equal(vram_pool_create(world.device, NULL, &pool), VRAM_OK);
-    assert_int_equal(vram_alloc(pool, 256, world.queue, &addr), VRAM_OK);
-    assert_int_equal(launch_two(addr, 9, 1, 8), VRAM_OK);
+    assert_ok(vram_pool_create(world.device, NULL, &pool));
+    assert_ok(vram_alloc(pool, 256, world.queue, &addr));
+    assert_ok(launch_two(addr, 9, 1, 8));
     assert_int_equal(launched_bytes[0], sizeof(struct vr_native));
     assert_ptr_equal(named[0].handle, (void *)(uintptr_t)addr);
     assert_int_equal(named[0].bytes, 512);
     assert_int_equal(plain[1], 9);
-    assert_int_equal(launch_two(addr + 4, 9, 1, 8), VRAM_OK);
+    assert_ok(launch_two(addr + 4, 9, 1, 8));
     assert_int_equal(named[0].offset, LARGE_OFFSET);
-    assert_int_equal(launch_two(addr, 9, 0, 8), VRAM_OK); /* a number like any other */
+    assert_ok(launch_two(addr, 9, 0, 8)); /* a number like any other */
     assert_int_equal(plain[0], addr);
     asked.answer = VRAM_ERR_HOST_MEMORY;
     memset(&launched, 0, sizeof launched);
@@ -221,7 +221,7 @@ TEST(addresses_reach_the_kernel_by_their_handles) {
 
 TEST(bad_masks_are_refused) {
     vram_addr addr;
-    assert_int_equal(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, &addr), VRAM_OK);
+    assert_ok(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, &addr));
     assert_int_equal(launch_two(addr, 9, 2, 8), VRAM_ERR_INVALID);          /* of 4 bytes */
     assert_int_equal(launch_two(addr, 9, 4, 8), VRAM_ERR_INVALID);          /* not there */
     assert_int_equal(launch_two(addr, 9, 1u << 31, 8), VRAM_ERR_INVALID);   /* nor that */
@@ -229,15 +229,15 @@ TEST(bad_masks_are_refused) {
     assert_int_equal(launch_two(addr + VR_GIB, 9, 1, 8), VRAM_ERR_INVALID); /* nobody's */
     assert_int_equal(launch_two(0, 9, 1, 8), VRAM_ERR_INVALID);
     assert_int_equal(launched.argument_count, 0);
-    assert_int_equal(launch_two(addr, 9, 1, 8), VRAM_OK);
-    assert_int_equal(vram_device_free(world.device, addr), VRAM_OK);
+    assert_ok(launch_two(addr, 9, 1, 8));
+    assert_ok(vram_device_free(world.device, addr));
     assert_int_equal(launch_two(addr, 9, 1, 8), VRAM_ERR_INVALID);
 }
 
 TEST_IN(begin_without_handles, end, true_addresses_are_checked_and_left_as_they_are) {
     vram_addr addr;
-    assert_int_equal(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, &addr), VRAM_OK);
-    assert_int_equal(launch_two(addr, 9, 1, 8), VRAM_OK);
+    assert_ok(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(launch_two(addr, 9, 1, 8));
     assert_int_equal(launched_bytes[0], 8);
     assert_int_equal(plain[0], addr);
     assert_int_equal(asked.calls, 0);

@@ -191,7 +191,7 @@ TEST(larger_buffers_are_not_exported) {
    driver does not tell what is complete: then the queue waits for the oldest. What is under way
    when a call fails ends, and the failure is the first one. */
 TEST(long_copies_go_in_pieces) {
-    const uint64_t bytes = 100 * MIB + 12345, room = 101 * MIB;
+    const uint64_t bytes = 80 * MIB + 12345, room = 81 * MIB;
     unsigned char *from = malloc(bytes), *to = calloc(1, bytes);
     assert_true(from && to);
     for (uint64_t i = 0; i < bytes; i++) {
@@ -281,7 +281,7 @@ TEST(a_queue_ends_behind_its_work) {
         shim->refuse("vkWaitSemaphores", 1, rows[i].code, rows[i].for_ever);
         vram_error_clear();
         assert_ok(vram_queue_destroy(second));
-        assert_int_equal(shim->struck(), rows[i].asked);
+        assert_in_range(shim->struck(), rows[i].asked, AS_GPU ? rows[i].asked : UINT64_MAX);
         assert_int_equal(vram_error_get()->status, VRAM_OK);
         if (rows[i].for_ever) { /* the queue's objects stay, and so does the device */
             shim->refuse("vkQueueSubmit", 1, VR_VK_DEVICE_LOST, false);

@@ -162,10 +162,10 @@ TEST(bad_adoptions_are_refused) {
 static void assert_no_driver(const struct vram_vulkan_adoption *adoption, const char *why) {
     vram_backend_info info = {.size = sizeof info};
     vram_context *context;
-    assert_int_equal(create(adoption, &context), VRAM_OK);
+    assert_ok(create(adoption, &context));
     assert_int_equal(vram_device_count(context), 0);
     for (uint32_t i = 0; !info.name || strcmp(info.name, "vulkan") != 0; i++) {
-        assert_int_equal(vram_backend_info_get(context, i, &info), VRAM_OK);
+        assert_ok(vram_backend_info_get(context, i, &info));
     }
     assert_false(info.present);
     assert_non_null(strstr(info.reason, why));
@@ -179,7 +179,7 @@ TEST(adoptions_fail_with_the_driver) {
     shim->hide("vkGetPhysicalDeviceFeatures2");
     assert_no_driver(&adoption, "vkGetPhysicalDeviceFeatures2");
     shim->hide("vkCmdFillBuffer");
-    assert_int_equal(create(&adoption, &context), VRAM_OK);
+    assert_ok(create(&adoption, &context));
     assert_int_equal(vram_device_open(context, 0, &device), VRAM_ERR_UNSUPPORTED);
     assert_non_null(strstr(vram_error_get()->text, "vkCmdFillBuffer"));
     vram_context_destroy(context);
@@ -205,12 +205,12 @@ TEST(functions_come_from_the_loader) {
     struct vram_vulkan_adoption adoption = adoption_of();
     vram_context *context;
     adoption.get_proc = NULL;
-    assert_int_equal(create(&adoption, &context), VRAM_OK);
+    assert_ok(create(&adoption, &context));
     assert_int_equal(vram_device_count(context), 1);
     vram_context_destroy(context);
-    assert_int_equal(vram_option_set("vulkan_library", "/nonexistent/libvulkan.so.1"), VRAM_OK);
+    assert_ok(vram_option_set("vulkan_library", "/nonexistent/libvulkan.so.1"));
     assert_no_driver(&adoption, "/nonexistent/libvulkan.so.1");
-    assert_int_equal(vram_option_set("vulkan_library", SHIM_VULKAN_PATH), VRAM_OK);
+    assert_ok(vram_option_set("vulkan_library", SHIM_VULKAN_PATH));
 }
 
 /* Kernels need addresses: of the device, and of a program that has enabled them. */
@@ -221,8 +221,8 @@ TEST(kernels_need_addresses_of_both) {
         vram_context *context;
         adoption.addresses = i;
         shim->pretence.no_addresses = i;
-        assert_int_equal(create(&adoption, &context), VRAM_OK);
-        assert_int_equal(vram_device_info_get(context, 0, &info), VRAM_OK);
+        assert_ok(create(&adoption, &context));
+        assert_ok(vram_device_info_get(context, 0, &info));
         assert_false(info.caps & VRAM_CAP_KERNELS);
         vram_context_destroy(context);
         shim->pretence.no_addresses = false;
@@ -287,6 +287,9 @@ TEST(queues_of_several_families_are_adopted) {
 }
 
 TEST(adopted_devices_work) {
+    const struct vr_vk_submit empty = {.head = {VR_VK_TYPE_SUBMIT, NULL}};
+    uint64_t late = vr_os_now() + FOR_EVER;
+    vram_status status;
     struct vram_vulkan_adoption adoption = adoption_of();
     vram_context *context;
     vram_device *device;
@@ -298,54 +301,39 @@ TEST(adopted_devices_work) {
     void *handle = NULL;
     int64_t live = shim->live();
     uint64_t devices = shim->calls("vkCreateDevice");
-    assert_int_equal(create(&adoption, &context), VRAM_OK);
+    assert_ok(create(&adoption, &context));
     assert_int_equal(vram_device_count(context), 1);
-    assert_int_equal(vram_device_open(context, 0, &device), VRAM_OK);
+    assert_ok(vram_device_open(context, 0, &device));
     assert_int_equal(shim->calls("vkCreateDevice"), devices); /* the program's own is used */
-    assert_int_equal(vram_queue_create(device, NULL, &own), VRAM_OK);
-    assert_int_equal(vram_queue_native(own, &handle), VRAM_OK);
+    assert_ok(vram_queue_create(device, NULL, &own));
+    assert_ok(vram_queue_native(own, &handle));
     assert_ptr_equal(handle, program.queue);
-    assert_int_equal(vram_queue_adopt(device, program.queue, &adopted), VRAM_OK);
+    assert_ok(vram_queue_adopt(device, program.queue, &adopted));
     assert_int_equal(vram_queue_adopt(device, &handle, &none), VRAM_ERR_INVALID);
     assert_null(none);
-    assert_int_equal(vram_pool_create(device, NULL, &pool), VRAM_OK);
-    assert_int_equal(vram_alloc(pool, 100, adopted, &addr), VRAM_OK);
-    assert_int_equal(vram_native(addr, &native), VRAM_OK);
+    assert_ok(vram_pool_create(device, NULL, &pool));
+    assert_ok(vram_alloc(pool, 100, adopted, &addr));
+    assert_ok(vram_native(addr, &native));
     assert_non_null(native.handle);
     assert_true(native.device_address.known);
     uint32_t before = vr_load(&program.locked, VR_RELAXED);
-    assert_int_equal(vram_queue_fill(adopted, addr, 0x5A, 1, 100), VRAM_OK);
+    assert_ok(vram_queue_fill(adopted, addr, 0x5A, 1, 100));
     assert_int_equal(vr_load(&program.locked, VR_RELAXED), before + 1);
-    assert_int_equal(vram_queue_download(adopted, found, addr, 100), VRAM_OK);
-    assert_int_equal(vram_queue_wait(adopted, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
+    assert_ok(vram_queue_download(adopted, found, addr, 100));
+    assert_ok(vram_queue_wait(adopted, VRAM_TIMEOUT_DEFAULT));
     assert_int_equal(found[0] + found[99], 2 * 0x5A);
-    assert_int_equal(vram_queue_end(adopted), VRAM_OK);
-    assert_int_equal(vr_load(&program.inside, VR_RELAXED), 0);
-    vram_context_destroy(context);
-    assert_int_equal(shim->live(), live); /* the program's device and instance live on */
-}
-
-/* A poll of an adopted queue also knows of work that the program submitted itself. */
-TEST(polls_see_the_program_s_own_work) {
-    struct vram_vulkan_adoption adoption = adoption_of();
-    const struct vr_vk_submit empty = {.head = {VR_VK_TYPE_SUBMIT, NULL}};
-    uint64_t end = vr_os_now() + FOR_EVER;
-    vram_context *context;
-    vram_device *device;
-    vram_queue *queue;
-    vram_status status;
-    assert_int_equal(create(&adoption, &context), VRAM_OK);
-    assert_int_equal(vram_device_open(context, 0, &device), VRAM_OK);
-    assert_int_equal(vram_queue_adopt(device, program.queue, &queue), VRAM_OK);
+    /* A poll of an adopted queue also knows of work that the program submitted itself. */
     take_lock(&program);
     assert_int_equal(program.api.vkQueueSubmit(program.queue, 1, &empty, NULL), VR_VK_SUCCESS);
     give_lock(&program);
-    while ((status = vram_queue_poll(queue)) == VRAM_ERR_NOT_READY && vr_os_now() < end) {
+    while ((status = vram_queue_poll(adopted)) == VRAM_ERR_NOT_READY && vr_os_now() < late) {
         vr_os_yield();
     }
-    assert_int_equal(status, VRAM_OK);
-    assert_int_equal(vram_queue_end(queue), VRAM_OK);
+    assert_ok(status);
+    assert_ok(vram_queue_end(adopted));
+    assert_int_equal(vr_load(&program.inside, VR_RELAXED), 0);
     vram_context_destroy(context);
+    assert_int_equal(shim->live(), live); /* the program's device and instance live on */
 }
 
 /* -------------------------------------------------------- two at one queue */
@@ -370,23 +358,23 @@ TEST(the_program_submits_meanwhile) {
     vram_device *device;
     vram_queue *queue;
     vram_addr addr;
-    assert_int_equal(create(&adoption, &context), VRAM_OK);
-    assert_int_equal(vram_device_open(context, 0, &device), VRAM_OK);
-    assert_int_equal(vram_queue_adopt(device, program.queue, &queue), VRAM_OK);
-    assert_int_equal(vram_device_alloc(device, 4096, VRAM_MEMORY_DEVICE, &addr), VRAM_OK);
+    assert_ok(create(&adoption, &context));
+    assert_ok(vram_device_open(context, 0, &device));
+    assert_ok(vram_queue_adopt(device, program.queue, &queue));
+    assert_ok(vram_device_alloc(device, 4096, VRAM_MEMORY_DEVICE, &addr));
     vr_store(&stop, false, VR_RELEASE);
-    assert_int_equal(vr_os_thread_start(&thread, "program", submit_all_the_time, NULL), VRAM_OK);
+    assert_ok(vr_os_thread_start(&thread, "program", submit_all_the_time, NULL));
     for (uint32_t i = 0; i < 300; i++) {
         uint32_t found = 0;
-        assert_int_equal(vram_queue_fill(queue, addr, i, 4, 4), VRAM_OK);
-        assert_int_equal(vram_queue_download(queue, &found, addr, 4), VRAM_OK);
-        assert_int_equal(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
+        assert_ok(vram_queue_fill(queue, addr, i, 4, 4));
+        assert_ok(vram_queue_download(queue, &found, addr, 4));
+        assert_ok(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
         assert_int_equal(found, i);
     }
     vr_store(&stop, true, VR_RELEASE);
     vr_os_thread_join(&thread);
     assert_int_equal(vr_load(&program.broken, VR_RELAXED), 0);
-    assert_int_equal(vram_queue_end(queue), VRAM_OK);
+    assert_ok(vram_queue_end(queue));
     vram_context_destroy(context);
 }
 
@@ -406,8 +394,6 @@ struct rig {
     uint64_t address;    /* for kernels */
     int64_t live;        /* of the driver's objects, before */
 };
-
-#define MUST(call) assert_int_equal(call, VRAM_OK)
 
 static void object_new(struct rig *rig) {
     const struct vr_vk_buffer_info info = {.head = {VR_VK_TYPE_BUFFER, NULL},
@@ -445,10 +431,10 @@ static void object_new(struct rig *rig) {
 static struct rig rig_make(void) {
     struct vram_vulkan_adoption adoption = adoption_of();
     struct rig rig = {.live = shim->live()};
-    MUST(create(&adoption, &rig.context));
-    MUST(vram_device_open(rig.context, 0, &rig.device));
-    MUST(vram_queue_create(rig.device, NULL, &rig.queue));
-    MUST(vram_pool_create(rig.device, NULL, &rig.pool));
+    assert_ok(create(&adoption, &rig.context));
+    assert_ok(vram_device_open(rig.context, 0, &rig.device));
+    assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
+    assert_ok(vram_pool_create(rig.device, NULL, &rig.pool));
     object_new(&rig);
     return rig;
 }
@@ -472,7 +458,7 @@ static vram_wrap wrap_of(const struct rig *rig, uint64_t offset, uint64_t bytes)
 }
 
 static void expect_part(const struct rig *rig, unsigned char value) {
-    MUST(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
     for (int i = 0; i < OBJECT; i++) {
         assert_int_equal(rig->seen[i], i >= OFFSET && i < OFFSET + PART ? value : 0x11);
     }
@@ -486,39 +472,39 @@ TEST(objects_are_wrapped) {
     vram_buffer *buffer;
     vram_addr addr, block;
     void *pointer;
-    MUST(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer));
-    MUST(vram_buffer_addr(buffer, &addr));
-    MUST(vram_native(addr + 1, &native));
+    assert_ok(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer));
+    assert_ok(vram_buffer_addr(buffer, &addr));
+    assert_ok(vram_native(addr + 1, &native));
     assert_ptr_equal(native.handle, rig.object);
     assert_int_equal(native.offset, OFFSET + 1);
     assert_true(native.device_address.known);
     assert_int_equal(native.device_address.value, rig.address + OFFSET + 1);
     memset(bytes, 0x22, sizeof bytes);
-    MUST(vram_span_upload(NULL, (vram_span){buffer, 0, PART}, bytes));
+    assert_ok(vram_span_upload(NULL, (vram_span){buffer, 0, PART}, bytes));
     expect_part(&rig, 0x22);
-    MUST(vram_queue_fill(rig.queue, addr, 0x33, 1, PART));
+    assert_ok(vram_queue_fill(rig.queue, addr, 0x33, 1, PART));
     expect_part(&rig, 0x33);
-    MUST(vram_alloc(rig.pool, PART, rig.queue, &block));
-    MUST(vram_queue_copy(rig.queue, block, addr, PART));
-    MUST(vram_queue_download(rig.queue, found, block, PART));
-    MUST(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_alloc(rig.pool, PART, rig.queue, &block));
+    assert_ok(vram_queue_copy(rig.queue, block, addr, PART));
+    assert_ok(vram_queue_download(rig.queue, found, block, PART));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     memset(bytes, 0x33, sizeof bytes);
     assert_memory_equal(found, bytes, PART);
-    MUST(vram_queue_fill(rig.queue, block, 0x44, 1, PART));
-    MUST(vram_queue_copy(rig.queue, addr, block, PART));
+    assert_ok(vram_queue_fill(rig.queue, block, 0x44, 1, PART));
+    assert_ok(vram_queue_copy(rig.queue, addr, block, PART));
     expect_part(&rig, 0x44);
-    MUST(vram_free(block, rig.queue));
-    MUST(vram_buffer_map(buffer, 0, PART, VRAM_MAP_READ | VRAM_MAP_WRITE, NULL, &pointer));
+    assert_ok(vram_free(block, rig.queue));
+    assert_ok(vram_buffer_map(buffer, 0, PART, VRAM_MAP_READ | VRAM_MAP_WRITE, NULL, &pointer));
     assert_int_equal(((unsigned char *)pointer)[PART - 1], 0x44);
     memset(pointer, 0x55, PART);
-    MUST(vram_buffer_unmap(buffer));
+    assert_ok(vram_buffer_unmap(buffer));
     expect_part(&rig, 0x55);
     assert_int_equal(vram_queue_fill(rig.queue, addr - 1, 9, 1, 2), VRAM_ERR_INVALID);
     assert_int_equal(vram_queue_fill(rig.queue, addr, 9, 1, PART + 1), VRAM_ERR_INVALID);
     assert_int_equal(vram_free(addr, rig.queue), VRAM_ERR_INVALID);
-    MUST(vram_buffer_destroy(buffer));
+    assert_ok(vram_buffer_destroy(buffer));
     assert_int_equal(vram_queue_fill(rig.queue, addr, 9, 1, 1), VRAM_ERR_INVALID);
-    MUST(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer));
+    assert_ok(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer));
     rig_end(&rig); /* a wrapped one goes with its pool */
 }
 
@@ -544,19 +530,19 @@ TEST(kernels_take_wrapped_addresses) {
     for (int i = 0; i < 2 * COUNT; i++) {
         numbers[i] = (float)i;
     }
-    MUST(vram_kernel_create(rig.device, &saxpy_source, &kernel));
-    MUST(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer));
-    MUST(vram_buffer_addr(buffer, &x));
+    assert_ok(vram_kernel_create(rig.device, &saxpy_source, &kernel));
+    assert_ok(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer));
+    assert_ok(vram_buffer_addr(buffer, &x));
     y = x + 4 * COUNT;
-    MUST(vram_queue_launch(rig.queue, kernel, &launch));
-    MUST(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_queue_launch(rig.queue, kernel, &launch));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     for (int i = 0; i < COUNT; i++) {
         assert_true(numbers[COUNT + i] == (float)(2 * i + COUNT + i));
     }
-    MUST(vram_buffer_destroy(buffer));
+    assert_ok(vram_buffer_destroy(buffer));
     wrap.address = 0;
-    MUST(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer));
-    MUST(vram_buffer_addr(buffer, &x));
+    assert_ok(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer));
+    assert_ok(vram_buffer_addr(buffer, &x));
     y = x;
     assert_int_equal(vram_queue_launch(rig.queue, kernel, &launch), VRAM_ERR_INVALID);
     assert_non_null(strstr(vram_error_get()->text, "vram_wrap.address"));
@@ -585,7 +571,7 @@ TEST(objects_that_will_not_do) {
         assert_true(status == VRAM_OK || status == VRAM_ERR_HOST_MEMORY);
     }
     assert_true(nth > 1);
-    MUST(vram_buffer_destroy(none));
+    assert_ok(vram_buffer_destroy(none));
     record_fail_at(1);
     assert_int_equal(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &none),
                      VRAM_ERR_HOST_MEMORY);
@@ -599,9 +585,9 @@ TEST(objects_that_will_not_do) {
     vram_context *context;
     vram_device *device;
     vram_pool *pool;
-    MUST(vram_context_create(&options, &context));
-    MUST(vram_device_open(context, 0, &device));
-    MUST(vram_pool_create(device, NULL, &pool));
+    assert_ok(vram_context_create(&options, &context));
+    assert_ok(vram_device_open(context, 0, &device));
+    assert_ok(vram_pool_create(device, NULL, &pool));
     assert_int_equal(vram_buffer_wrap(pool, &wrap, NULL, NULL, &none), VRAM_ERR_UNSUPPORTED);
     vram_context_destroy(context);
     rig_end(&rig);
