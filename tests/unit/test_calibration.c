@@ -173,22 +173,6 @@ TEST_IN(begin_file, end, in_the_users_cache) {
     assert_int_equal(entries(folder, path), 0);
 }
 
-/* What a file has is what all programs go by, to the last bit. */
-TEST_IN(begin_file, end, numbers_come_back) {
-    struct vr_calibration_place place = {.key = "some key\n"};
-    (void)snprintf(place.path, sizeof place.path, "%s/calibration-x", folder);
-    for (uint64_t i = 0; i < 40; i++) {
-        double some = made_up(7, i) + 1.5;
-        vram_calibration rates = {sizeof rates, some * 3e10, some * 7e12,
-                                  some * 5e9,   some * 4e9,  some * 1e-5},
-                         found;
-        vr_calibration_round(&rates);
-        vr_calibration_keep(&place, &rates);
-        assert_true(vr_calibration_read(&place, &found));
-        assert_true(equal(&rates, &found));
-    }
-}
-
 /* Every byte of a file changed, added or gone: it does not count. */
 TEST_IN(begin_file, end, every_change_is_seen) {
     char path[512], text[4096], changed[4096 + 1];

@@ -80,6 +80,17 @@ TEST(peers_of_another_user) {
     assert_int_equal(other, VRAM_ERR_BUSY);
     assert_ok(both);
     assert_ok(vram_share_close(opened));
+    /* Who may open one export may not open another one's that names somebody else. */
+    vram_share *second;
+    vram_share_options somebody = named;
+    somebody.user++;
+    assert_ok(vram_share_export(&block, 1, &somebody, &second));
+    assert_ok(vram_share_token_get(second, &token));
+    system_call.peer = seems_of_another_user;
+    other = vram_share_open(reader.device, &token, &named, &opened);
+    system_call.peer = NULL;
+    assert_int_equal(other, VRAM_ERR_BUSY);
+    assert_ok(vram_share_close(second));
     assert_ok(vram_share_close(share));
     worlds_close();
 }

@@ -57,25 +57,6 @@ TEST(a_share_of_another_backend_is_refused) {
     share_world_close(&world);
 }
 
-TEST(thousands_of_exports_are_served) {
-    enum { COUNT = 3000 };
-    static vram_share *shares[COUNT];
-    struct share_world world;
-    vram_share *opened;
-    vram_share_token token;
-    uint32_t descriptors = 0;
-    share_world_open(&world, VRAM_POOL_SHAREABLE);
-    vram_addr addr = share_block(&world, MIB, PATTERN);
-    for (int i = 0; i < COUNT; i++) {
-        assert_ok(vram_share_export(&addr, 1, NULL, &shares[i]));
-        descriptors = i == 0 ? descriptors_open() : descriptors;
-    }
-    assert_int_equal(descriptors_open(), descriptors); /* one without readers takes none */
-    assert_ok(vram_share_token_get(shares[COUNT - 1], &token));
-    assert_ok(vram_share_open(world.device, &token, NULL, &opened));
-    share_world_close(&world);
-}
-
 /* --------------------------------------------------------------- lying clients */
 
 static int connect_to(const vram_share_token *token) {

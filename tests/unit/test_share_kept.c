@@ -224,19 +224,6 @@ TEST(kept_ones_go_when_others_are_missing) {
     share_world_close(&world);
 }
 
-TEST(a_low_limit_keeps_fewer) {
-    struct share_world world;
-    struct rlimit limit, low;
-    static vram_share *shares[40];
-    static vram_share_token tokens[40];
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    low = (struct rlimit){160, limit.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
-    many_open(&world, 40, shares, tokens, 160 / 16);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    share_world_close(&world);
-}
-
 /* ------------------------------------------------------------------------- forks */
 
 static int count_in_child(void *argument) {

@@ -120,30 +120,6 @@ TEST(pins_are_told_apart) {
     stage_close(&stage);
 }
 
-/* What sleeps is not exported, and what is exported before can be exported again. */
-TEST(sleepers_are_not_exported) {
-    const vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
-    vram_share *share = NULL;
-    struct stage stage;
-    stage_open(&stage, "sim", VRAM_POOL_SHAREABLE, 4096);
-    stage_share(&stage, 0, 0);
-    assert_ok(vram_pool_sleep(stage.world.pool, &keep));
-    vram_pool_stats before = stats_of(stage.world.pool);
-    assert_int_equal(vram_share_export(&stage.blocks[1], 1, NULL, &share), VRAM_ERR_BUSY);
-    assert_non_null(strstr(vram_error_get()->text, "vram_pool_wake"));
-    assert_int_equal(vram_share_export(stage.blocks, 2, NULL, &share), VRAM_ERR_BUSY);
-    assert_null(share);
-    vram_pool_stats after = stats_of(stage.world.pool);
-    assert_int_equal(after.asleep_bytes, before.asleep_bytes);
-    assert_int_equal(after.shared_bytes, before.shared_bytes);
-    assert_ok(vram_share_export(&stage.blocks[0], 1, NULL, &share));
-    assert_ok(vram_share_close(share));
-    assert_ok(vram_pool_wake(stage.world.pool, NULL));
-    assert_ok(vram_share_export(stage.blocks, 2, NULL, &share));
-    assert_ok(vram_share_close(share));
-    stage_close(&stage);
-}
-
 TEST(seals_and_writers_exclude_each_other) {
     vram_share *share = NULL;
     struct stage stage;
