@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 
@@ -119,10 +120,12 @@ def a_soak_that_is_stopped_says_what_it_found(binary):
 
 
 def bytes_are_not_for_a_terminal(binary):
-    trace = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fuzz", "corpus", "rmm_log", "small.csv")
-    for name in ("perfetto", "memory_viz"):
-        shown, _, code = run(binary, ["report", trace, "--format", name])
-        assert code == 2 and f"--format={name} is not for a terminal".encode() in shown, shown
+    with tempfile.NamedTemporaryFile("w", suffix=".csv") as trace:
+        trace.write("Thread,Time,Action,Pointer,Size,Stream\n1,00:00:00.000001,allocate,0x1000,256,0x0\n")
+        trace.flush()
+        for name in ("perfetto", "memory_viz"):
+            shown, _, code = run(binary, ["report", trace.name, "--format", name])
+            assert code == 2 and f"--format={name} is not for a terminal".encode() in shown, shown
 
 
 def main(binary):

@@ -160,8 +160,8 @@ TEST(settles_in_parts) {
     assert_int_equal(stats_of(fixture).pending_bytes, 0);
 }
 
-/* What a plan's steps took is paid from the budget; and a plan that fails, at whichever step, leaves
-   no memory created for nothing. */
+/* What a plan's steps took is paid from the budget; and a plan that fails, at whichever step,
+   leaves no memory created for nothing. */
 TEST(plans_are_paid_and_undone) {
     struct fixture *fixture = rig_state;
     struct vr_answer answer = {0};
