@@ -76,7 +76,7 @@ static bool limited(struct check *check, struct check_stock *stock, uint64_t byt
 
 /* A size of buffers that fills whole granules. */
 static uint64_t unit_of(struct check *check, const struct check_device *device) {
-    uint64_t least = check->info.kind == VRAM_DEVICE_GPU ? 16 * MIB : 256 * 1024;
+    uint64_t least = check->info.kind == VRAM_DEVICE_GPU ? 4 * MIB : 256 * 1024;
     return check_round_up(least, check_pool_granule(device, false));
 }
 
