@@ -157,7 +157,7 @@ TEST(texts_are_refused) {
         {"lose=:2", "CALL"},
         {"journal=1048577", "1048576"},
         {"fault=map", "CALL:N"},
-        {"fault=nap:1", "CALL:N"},
+        {"fault=unknown:1", "CALL:N"},
         {"fault=maps:1", "CALL:N"},
         {"fault=map:0", "CALL:N"},
         {"fault=map:1:0", "CALL:N"},

@@ -45,7 +45,7 @@ static int end(void) {
     return 0;
 }
 
-/* Begins anew with the configuration as it is now; queue 1 has come that far. */
+/* An empty space with today's configuration; queue 1 has completed its work up to `passed`. */
 static void restart(struct fixture *fixture, uint64_t passed) {
     vr_space_destroy(fixture->space);
     fixture->driver = (struct driver){.passed = {[1] = passed}};
