@@ -103,7 +103,7 @@ TEST(other_threads_caches_are_counted, "sim:memory=1G") {
         sem_wait(&worker->done);
         expect_sums(pool, workers, i + 1);
     }
-    uint64_t cached = stats_of(pool).cached_bytes;
+    uint64_t cached = stats_of(pool).cached_bytes, hits = stats_of(pool).cache_hits;
     assert_true(cached >= 17 * 4096);
     assert_true(stats_of(pool).thread_cache_bytes > 0);
     for (unsigned i = 0; i < CREW; i++) { /* threads end, then their queues: nothing is forgotten */
@@ -112,6 +112,7 @@ TEST(other_threads_caches_are_counted, "sim:memory=1G") {
         expect_sums(pool, workers, CREW);
         vram_queue_destroy(workers[i].queue);
         expect_sums(pool, workers, CREW);
+        assert_int_equal(stats_of(pool).cache_hits, hits);
     }
     assert_true(stats_of(pool).cached_bytes < cached);
     assert_int_equal(stats_of(pool).thread_cache_bytes, 0);
@@ -124,10 +125,6 @@ TEST(other_threads_caches_are_counted, "sim:memory=1G") {
     assert_int_equal(stats_of(pool).requested_bytes, 0);
     assert_int_equal(stats_of(pool).allocated_bytes, 0);
 }
-
-/* ------------------------------------------------------------------------ warming */
-
-/* Warming is no request: it leaves memory behind, and no peak that the program never had. */
 
 /* -------------------------------------------------------------------------- rates */
 
