@@ -4,6 +4,7 @@
 
 Words are separated by spaces; @ in one stands for a space. {N*TEXT} is TEXT N times.
 """
+import json
 import os
 import re
 import subprocess
@@ -16,7 +17,7 @@ CONFIG = """{"model_type": "llama", "num_hidden_layers": 16, "hidden_size": 2048
 ONE = """{"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 64, "intermediate_size": 96,
  "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 1000,
  "max_position_embeddings": 128, "tie_word_embeddings": false, "torch_dtype": "float16"}"""
-MODELS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "model_configs")
+FAMILIES = os.path.join(os.path.dirname(__file__), os.pardir, "model_configs", "families.json")
 CSV = "op,id,bytes,stream,t_us\na,1,9000000,0,0\na,2,3000000,0,1000\nf,1,,,2000\n"
 
 TOKENS = "not a number of tokens from 0 to 4294967295"
@@ -84,12 +85,12 @@ ROWS = (
     ("estimate --params hidden={70*9} -m 1G", 2, "does not fit in 64 bits"),
     ("estimate --params " + SHAPE + " --backend host", 0, "host:0"),
     ("estimate --params " + SHAPE + " --backend host -d 0 --json", 0, '"fits": true'),
-    ("estimate MODELS/deepseek_v3.json -m 900G", 0, "latent attention stores the latent vector only"),
-    ("estimate MODELS/gemma3_4b.json -m 24G", 0, "store the window and one micro-batch"),
-    ("estimate MODELS/gemma3_4b.json -m 24G --swa-full", 0, "store it, too (--swa-full)"),
-    ("estimate MODELS/gemma3_4b.json -m 24G", 0, "of language)"),
-    ("estimate MODELS/qwen3_next_80b.json -m 200G --json", 0, "states of recurrent layers in f32"),
-    ("estimate MODELS/mixtral_8x7b.json -m 200G -cmoe", 0, "at once)"),
+    ("estimate deepseek_v3.json -m 900G", 0, "latent attention stores the latent vector only"),
+    ("estimate gemma3_4b.json -m 24G", 0, "store the window and one micro-batch"),
+    ("estimate gemma3_4b.json -m 24G --swa-full", 0, "store it, too (--swa-full)"),
+    ("estimate gemma3_4b.json -m 24G", 0, "of language)"),
+    ("estimate qwen3_next_80b.json -m 200G --json", 0, "states of recurrent layers in f32"),
+    ("estimate mixtral_8x7b.json -m 200G -cmoe", 0, "at once)"),
     ("estimate one.json -m 8G", 0, "llama, 1 layer,"),
     ("estimate one.json -m 8G -c 300", 0, "a sequence of 300 tokens is longer than the 128"),
     ("estimate one.json -m 8G -ctv q8_0 -fa off", 0, "only with flash attention"),
@@ -244,7 +245,7 @@ ROWS = (
 
 def words_of(line):
     line = re.sub(r"\{(\d+)\*([^}]*)\}", lambda found: int(found[1]) * found[2], line)
-    return [word.replace("@", " ").replace("MODELS", MODELS) for word in line.split()]
+    return [word.replace("@", " ") for word in line.split()]
 
 
 def main(binary):
@@ -254,6 +255,8 @@ def main(binary):
         environment.update(LC_ALL="C", TERM="dumb", HOME="/dev/null", OCL_ICD_VENDORS="/nonexistent", COLUMNS="1000",
                            XDG_RUNTIME_DIR=folder, TMPDIR=folder, VRAM_SHARE_DIR=folder)
         files = {"config.json": CONFIG, "one.json": ONE, "old.csv": CSV, "new.csv": CSV, "m.text": ""}
+        with open(FAMILIES, encoding="utf-8") as stream:
+            files.update({row["model"] + ".json": json.dumps(row["config"]) for row in json.load(stream)["models"]})
         for name, text in files.items():
             with open(os.path.join(folder, name), "w", encoding="utf-8") as stream:
                 stream.write(text)

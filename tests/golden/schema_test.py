@@ -41,7 +41,11 @@ CORPUS = os.path.join(UNPACKED.name, "corpus")
 with tarfile.open(os.path.join(ROOT, "tests", "fuzz", "corpus.tar.gz")) as seeds:
     seeds.extractall(UNPACKED.name)
 
-CONFIG = os.path.join(ROOT, "tests", "model_configs", "%s.json")
+CONFIG = os.path.join(UNPACKED.name, "%s.json")
+with open(os.path.join(ROOT, "tests", "model_configs", "families.json"), encoding="utf-8") as families:
+    for model in json.load(families)["models"]:
+        with open(CONFIG % model["model"], "w", encoding="utf-8") as config:
+            json.dump(model["config"], config)
 
 # verb, arguments, environment, exit code
 RUNS = [
@@ -106,10 +110,10 @@ RUNS = [
     ("report", [os.path.join(CORPUS, "chrome_trace", "torch_xla.json")], {}, 0),
     ("estimate", [CONFIG % "gemma3_4b", "--memory", "24G", "-c", "8192"], {}, 0),
     ("estimate", [CONFIG % "llama3_70b", "--memory", "24G", "--memory", "24G", "--fit"], {}, 0),
-    ("estimate", [CONFIG % "llama3_8b", "--memory", "1G"], {}, 1),
+    ("estimate", [CONFIG % "mistral_7b", "--memory", "1G"], {}, 1),
     ("estimate", [CONFIG % "gpt_oss_20b", "--memory", "24G", "--memory", "24G", "-ts", "3,1",
                   "-ncmoe", "5", "-c", "256k"], {}, 0),
-    ("estimate", [CONFIG % "llama3_8b", "--backend", "sim"], {"VRAM_SIM": "devices=2,memory=80G"}, 0),
+    ("estimate", [CONFIG % "mistral_7b", "--backend", "sim"], {"VRAM_SIM": "devices=2,memory=80G"}, 0),
     ("estimate", ["--params", "hidden=64,intermediate=64,layers=2,vocab=10,heads=2,kv_heads=1",
                   "--memory", "1G"], {}, 0),
     ("top", ["--pages-only"], PAGES, 0),

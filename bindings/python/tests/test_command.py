@@ -9,7 +9,7 @@ import vram
 from . import TREE
 from .world import program
 
-MODEL = os.path.join(TREE, "tests", "model_configs", "gemma2_9b.json")
+MODEL = os.path.join(TREE, "tests", "model_configs", "llama3_8b.json")
 
 
 class Estimates(unittest.TestCase):
