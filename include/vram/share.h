@@ -124,10 +124,10 @@ VRAM_API vram_status vram_share_open(vram_device *device, const vram_share_token
 
 /**
  * Closes a share. NULL is allowed. An opened one waits for the work of its device's queues, up to
- * the option `wait_timeout`, and unmaps the memory. If work is unfinished then, the call returns
- * VRAM_ERR_TIMEOUT and the memory stays mapped until the device is closed. An exported one can no
- * longer be opened; who has opened it keeps it. VRAM_ERR_IO if its name could not be removed: it is
- * closed all the same, and opening the name is VRAM_ERR_STALE.
+ * the option `wait_timeout`, and unmaps the memory. If work is unfinished then (VRAM_ERR_TIMEOUT),
+ * or a captured region is open (_CAPTURE), the memory stays mapped until the device is closed. An
+ * exported one can no longer be opened; who has opened it keeps it. VRAM_ERR_IO if its name could
+ * not be removed: it is closed all the same, and opening the name is VRAM_ERR_STALE.
  */
 VRAM_API vram_status vram_share_close(vram_share *share);
 

@@ -54,8 +54,11 @@ static bool kernel_gives(uint64_t count) {
 }
 
 /* The kernel has taken two messages and given two, which the host does not know yet: the input
-   seems full. */
+   seems full. Here the host is the kernel, where it can touch the device's memory. */
 static vram_status used_ring(struct world *w, vram_ring_strategy strategy) {
+    if (strcmp(w->backend, "cuda") == 0) {
+        return VRAM_ERR_UNSUPPORTED;
+    }
     vram_ring_options options = {.size = sizeof options,
                                  .strategy = strategy,
                                  .flags = VRAM_RING_CRC,
