@@ -144,9 +144,7 @@ static void run_combination(enum end end, enum state state, enum order order) {
     }
     assert_int_equal(journal_bytes(), 0);
     if (state == TRACING) {
-        struct found found = read_path(trace_path);
-        assert_string_equal(found.problem, "");
-        assert_true(found.allocs >= 1);
+        assert_true(read_trace().allocs >= 1);
     }
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_recorder.c: traces of real pools: what is in the file is what the program did, whoever asked
- * for the trace, and nothing that goes wrong with it is felt by an allocation.
+ * test_recorder.c: traces of real pools: what is in the file is what the program did, in its order,
+ * with many threads and killed at any moment, whoever asked for the trace; and nothing that goes
+ * wrong with it is felt by an allocation.
  */
-#include "replay/trace_reader.h"
 #include "report/history.h"
 #include "track/event.h"
 #include "track/stack.h"
+#include "track/trace_file.h"
 #include "unit/child.h"
 #include "unit/pressure_world.h"
 #include "unit/trace_world.h"
@@ -16,8 +17,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
-static vram_trace *begin_looking(struct rig *rig, uint64_t ring_bytes, uint64_t sample_ns) {
+enum { THREADS = 16, PAIRS = 1500, LIVE_MAX = 4096 };
+
+/* Pools are looked at behind every event if sample_ns is 1. */
+static vram_trace *begin_trace(struct rig *rig, uint64_t ring_bytes, uint64_t sample_ns) {
     vram_trace_options options = {.size = sizeof options,
                                   .path = trace_path,
                                   .ring_bytes = ring_bytes,
@@ -27,106 +33,139 @@ static vram_trace *begin_looking(struct rig *rig, uint64_t ring_bytes, uint64_t 
     return trace;
 }
 
-/* Pools are looked at behind every event. */
-static vram_trace *begin_trace(struct rig *rig, uint64_t ring_bytes) {
-    return begin_looking(rig, ring_bytes, 1);
-}
-
 static vram_trace_info info_of(vram_trace *trace) {
     vram_trace_info info = {.size = sizeof info};
     assert_ok(vram_trace_info_get(trace, &info));
     return info;
 }
 
-/* --------------------------------------------------------------------- events */
+/* ------------------------------------------------------------------ what is read */
 
+/* Every address is allocated when it is free, and freed when it is live. */
 static struct {
-    uint64_t live, allocs, frees, refused, begun, ended, samples, marks;
+    uint64_t live_bytes, allocs, frees, refused, begun, ended, samples, marks;
     uint64_t last_hits, last_misses;
     char tag[64], pool[64], mark[64];
-} sums;
+    uint32_t stacks; /* that were told */
+    uint64_t live[LIVE_MAX];
+    uint32_t live_count;
+    uint64_t threads[LIVE_MAX], by_thread[LIVE_MAX]; /* numbers, and allocations of each */
+    uint32_t thread_count;
+} seen;
 
-static void add_up(const struct recording *recording, const struct recorded *event) {
-    (void)recording;
+/* Its place in the array, or behind it. */
+static uint32_t place_of(const uint64_t *array, uint32_t count, uint64_t value) {
+    uint32_t i = 0;
+    while (i < count && array[i] != value) {
+        i++;
+    }
+    assert_true(i < LIVE_MAX);
+    return i;
+}
+
+static void note_alloc(const struct recording *recording, const struct recorded *event) {
+    const char *frame;
+    uint32_t depth = 0, thread = place_of(seen.threads, seen.thread_count, event->thread);
+    assert_true(event->id > 0 && event->addr > 0 && event->held >= event->bytes && event->thread);
+    assert_int_equal(place_of(seen.live, seen.live_count, event->addr), seen.live_count);
+    seen.live[seen.live_count++] = event->addr;
+    seen.live_bytes += event->bytes;
+    seen.allocs++;
+    seen.thread_count += thread == seen.thread_count;
+    seen.threads[thread] = event->thread;
+    seen.by_thread[thread]++;
+    if (event->tag[0]) {
+        snprintf(seen.tag, sizeof seen.tag, "%s", event->tag);
+    }
+    while ((frame = recording_frame(recording, event->stack, depth)) != NULL) {
+        assert_true(frame[0] != 0);
+        depth++;
+    }
+    seen.stacks += depth > 0;
+}
+
+static void note_event(const struct recording *recording, const struct recorded *event) {
+    uint32_t place;
     switch (event->kind) {
     case RECORDED_ALLOC:
-        sums.allocs++;
-        sums.live += event->bytes;
-        assert_true(event->id > 0 && event->addr > 0 && event->held >= event->bytes);
-        if (event->tag[0]) {
-            snprintf(sums.tag, sizeof sums.tag, "%s", event->tag);
-        }
+        note_alloc(recording, event);
         break;
     case RECORDED_FREE:
-        sums.frees++;
-        sums.live -= event->bytes;
+        place = place_of(seen.live, seen.live_count, event->addr);
+        assert_true(place < seen.live_count);
+        seen.live[place] = seen.live[--seen.live_count];
+        seen.live_bytes -= event->bytes;
+        seen.frees++;
         break;
     case RECORDED_REFUSE:
-        sums.refused++;
+        seen.refused++;
         break;
     case RECORDED_POOL_BEGIN:
-        sums.begun++;
-        snprintf(sums.pool, sizeof sums.pool, "%s", event->pool_name);
+        seen.begun++;
+        snprintf(seen.pool, sizeof seen.pool, "%s", event->pool_name);
         break;
     case RECORDED_POOL_END:
-        sums.ended++;
+        seen.ended++;
         break;
     case RECORDED_SAMPLE:
-        sums.samples++;
-        sums.last_hits = event->sample.hits;
-        sums.last_misses = event->sample.misses;
+        seen.samples++;
+        seen.last_hits = event->sample.hits;
+        seen.last_misses = event->sample.misses;
         assert_true(event->sample.reserved > 0 && event->sample.reserved <= 1024 * MIB);
         assert_true(event->sample.free <= event->sample.reserved);
         assert_true(event->sample.limit <= 1024 * MIB);
         break;
     case RECORDED_MARK:
-        sums.marks++;
-        snprintf(sums.mark, sizeof sums.mark, "%s", event->name);
+        seen.marks++;
+        snprintf(seen.mark, sizeof seen.mark, "%s", event->name);
         break;
     default:
         fail();
     }
 }
 
-static struct found sum_up(const char *path) {
-    size_t bytes;
-    uint8_t *data = file_bytes(path, &bytes);
-    memset(&sums, 0, sizeof sums);
-    struct found found = read_memory(data, bytes, add_up);
-    free(data);
-    assert_string_equal(found.problem, "");
-    return found;
+static struct found read_all(const char *path) {
+    memset(&seen, 0, sizeof seen);
+    return read_each(path, note_event);
 }
 
-/* However rarely pools are looked at, the end of a trace has how they ended. */
+/* --------------------------------------------------------------------- events */
+
+/* However rarely pools are looked at, the end of a trace or of a pool has how they ended. */
 TEST(the_end_takes_a_last_look, "sim:memory=1G") {
-    vram_addr addr;
-    vram_trace *trace = begin_looking(rig, 0, 3600 * SECOND);
-    vram_pool *pool = pool_of(rig, NULL);
-    for (int i = 0; i < 10; i++) {
-        assert_ok(vram_alloc(pool, 1000, rig->queue, &addr));
-        assert_ok(vram_free(addr, rig->queue));
+    for (uint64_t pool_ends = 0; pool_ends < 2; pool_ends++) {
+        vram_addr addr;
+        vram_trace *trace = begin_trace(rig, pool_ends, 3600 * SECOND);
+        vram_pool *pool = pool_of(rig, NULL);
+        for (int i = 0; i < 10; i++) {
+            assert_ok(vram_alloc(pool, 1000, rig->queue, &addr));
+            assert_ok(vram_free(addr, rig->queue));
+        }
+        assert_ok(pool_ends ? vram_pool_destroy(pool) : VRAM_OK);
+        assert_ok(vram_trace_end(trace));
+        read_all(trace_path);
+        assert_in_range(seen.samples, 1, 2 + pool_ends);
+        assert_int_equal(seen.last_hits + seen.last_misses, 10);
+        assert_int_equal(seen.ended, pool_ends);
     }
-    assert_ok(vram_trace_end(trace));
-    (void)sum_up(trace_path);
-    assert_in_range(sums.samples, 1, 2);
-    assert_int_equal(sums.last_hits + sums.last_misses, 10);
 }
 
-TEST(a_trace_has_what_happened, "sim:memory=1G") {
+TEST(a_trace_has_what_happened) {
     vram_addr blocks[10], refused;
-    vram_trace *trace = begin_trace(rig, 0);
+    assert_ok(vram_option_set("track_stacks", "1"));
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_trace *trace = begin_trace(&rig, 0, 1);
     vram_pool *pool =
-        pool_of(rig, &(vram_pool_options){.size = sizeof(vram_pool_options), .name = "weights"});
+        pool_of(&rig, &(vram_pool_options){.size = sizeof(vram_pool_options), .name = "weights"});
     for (int i = 0; i < 10; i++) {
         vram_alloc_options options = {.size = sizeof options, .tag = "model/layer"};
-        assert_ok(vram_alloc_with(pool, 1000 + (uint64_t)i, rig->queue, &options, &blocks[i]));
+        assert_ok(vram_alloc_with(pool, 1000 + (uint64_t)i, rig.queue, &options, &blocks[i]));
     }
     assert_ok(vram_trace_mark(trace, "loaded"));
-    assert_int_equal(vram_alloc(pool, UINT64_C(4) << 30, rig->queue, &refused),
+    assert_int_equal(vram_alloc(pool, UINT64_C(4) << 30, rig.queue, &refused),
                      VRAM_ERR_DEVICE_MEMORY);
     for (int i = 0; i < 7; i++) {
-        assert_ok(vram_free(blocks[i], rig->queue));
+        assert_ok(vram_free(blocks[i], rig.queue));
     }
     vram_trace_info info = info_of(trace);
     assert_string_equal(info.path, trace_path);
@@ -135,102 +174,37 @@ TEST(a_trace_has_what_happened, "sim:memory=1G") {
     assert_int_equal(info.stopped, VRAM_OK);
     vram_pool_stats stats = stats_of(pool);
     assert_ok(vram_trace_end(trace));
-    struct found found = sum_up(trace_path);
-    assert_int_equal(found.end, RECORDING_ENDED);
-    assert_int_equal(sums.allocs, 10);
-    assert_int_equal(sums.frees, 7);
-    assert_int_equal(sums.live, 1007 + 1008 + 1009);
-    assert_int_equal(sums.refused, 1);
-    assert_int_equal(sums.begun, 1);
-    assert_int_equal(sums.marks, 1);
-    assert_string_equal(sums.mark, "loaded");
-    assert_string_equal(sums.tag, "model/layer");
-    assert_string_equal(sums.pool, "weights");
-    assert_true(sums.samples > 0);
-    assert_int_equal(sums.last_hits, stats.hits);
-    assert_int_equal(sums.last_misses, stats.misses);
     assert_int_equal(vram_trace_end(trace), VRAM_ERR_STALE);
+    assert_int_equal(read_all(trace_path).end, RECORDING_ENDED);
+    assert_int_equal(seen.allocs, 10);
+    assert_int_equal(seen.frees, 7);
+    assert_int_equal(seen.live_bytes, 1007 + 1008 + 1009);
+    assert_int_equal(seen.refused, 1);
+    assert_int_equal(seen.begun, 1);
+    assert_int_equal(seen.marks, 1);
+    assert_string_equal(seen.mark, "loaded");
+    assert_string_equal(seen.tag, "model/layer");
+    assert_string_equal(seen.pool, "weights");
+    assert_true(seen.samples > 0);
+    assert_int_equal(seen.last_hits, stats.hits);
+    assert_int_equal(seen.last_misses, stats.misses);
+    assert_int_equal(seen.stacks, 10);
     for (int i = 7; i < 10; i++) {
-        assert_ok(vram_free(blocks[i], rig->queue));
-    }
-}
-
-/* ---------------------------------------------------------------------- stacks */
-
-static uint32_t stacks_seen, deepest;
-
-static void count_stacks(const struct recording *recording, const struct recorded *event) {
-    if (event->kind == RECORDED_ALLOC && event->stack) {
-        const char *frame;
-        uint32_t depth = 0;
-        while ((frame = recording_frame(recording, event->stack, depth)) != NULL) {
-            assert_true(frame[0] != 0);
-            depth++;
-        }
-        stacks_seen++;
-        deepest = depth > deepest ? depth : deepest;
-    }
-}
-
-TEST(stacks_are_written) {
-    vram_addr blocks[4];
-    size_t bytes;
-    assert_ok(vram_option_set("track_stacks", "1"));
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_trace *trace = begin_trace(&rig, 0);
-    vram_pool *pool = pool_of(&rig, NULL);
-    for (int i = 0; i < 4; i++) {
-        assert_ok(vram_alloc(pool, 4096, rig.queue, &blocks[i]));
-    }
-    assert_ok(vram_trace_end(trace));
-    for (int i = 0; i < 4; i++) {
         assert_ok(vram_free(blocks[i], rig.queue));
     }
     assert_ok(vram_option_set("track_stacks", NULL));
-    uint8_t *data = file_bytes(trace_path, &bytes);
-    assert_string_equal(read_memory(data, bytes, count_stacks).problem, "");
-    free(data);
-    assert_int_equal(stacks_seen, 4);
-    assert_true(deepest > 0);
     rig_end_clean(&rig);
     vr_stacks_reset();
-}
-
-/* A pool that ends in a trace is looked at a last time. */
-TEST(the_end_of_a_pool_is_told, "sim:memory=1G") {
-    vram_addr addr;
-    vram_trace *trace = begin_trace(rig, 1);
-    vram_pool *pool = pool_of(rig, NULL);
-    assert_ok(vram_alloc(pool, 4096, rig->queue, &addr));
-    assert_ok(vram_free(addr, rig->queue));
-    assert_ok(vram_pool_destroy(pool));
-    assert_ok(vram_trace_end(trace));
-    sum_up(trace_path);
-    assert_int_equal(sums.ended, 1);
-    assert_true(sums.samples > 0);
-    assert_int_equal(sums.last_misses, 1);
-}
-
-/* What `vram report` and `vram replay` make of the file. */
-static void read_twice(struct history *history, struct trace *trace) {
-    static struct report_input input;
-    char problem[TRACE_PROBLEM_MAX] = "";
-    assert_true(history_begin(history, "t"));
-    assert_true(report_input_open(&input, trace_path));
-    assert_true(history_read(history, &input, NULL));
-    report_input_close(&input);
-    assert_true(trace_read(trace_path, trace, problem));
-    assert_string_equal(problem, "");
 }
 
 /* Blocks that nobody freed end with their pool, whichever way it ends: they are leaks, and live no
    more. */
 TEST(blocks_end_with_their_pool, "sim:memory=1G") {
     enum { POOLS = 300, EACH = 3 }; /* more pools than a report tells apart */
+    static struct report_input input;
     struct history history;
-    struct trace trace;
     vram_addr addr;
-    vram_trace *writing = begin_trace(rig, 0);
+    vram_trace *writing = begin_trace(rig, 0, 1);
     for (int i = 0; i < POOLS; i++) {
         vram_pool *pool = pool_of(rig, NULL);
         for (int k = 0; k < EACH; k++) {
@@ -243,20 +217,18 @@ TEST(blocks_end_with_their_pool, "sim:memory=1G") {
     }
     vram_device_close(rig->device);
     assert_ok(vram_trace_end(writing));
-    read_twice(&history, &trace);
+    assert_true(history_begin(&history, "t"));
+    assert_true(report_input_open(&input, trace_path));
+    assert_true(history_read(&history, &input, NULL));
+    report_input_close(&input);
     assert_int_equal(history.peak_bytes, EACH * MIB);
     assert_int_equal(history.live_bytes, 0);
     assert_int_equal(history.live_blocks, 0);
     assert_int_equal(history.lost_blocks, POOLS * (EACH - 1));
     assert_int_equal(history.lost_bytes, POOLS * (EACH - 1) * MIB);
-    assert_int_equal(trace.peak_bytes, EACH * MIB);
-    assert_int_equal(trace.op_count, POOLS * EACH * 2);
-    assert_int_equal(trace.thread_count, 1);
     history_free(&history);
-    trace_free(&trace);
 }
 
-/* It ends with its context, and the next one can begin. */
 /* A receiver that lets the pool end while an allocation from it is told. */
 static struct {
     vram_pool *pool;
@@ -296,53 +268,57 @@ TEST(an_allocation_beside_the_end_of_its_pool_ends, "sim:memory=1G") {
     assert_int_equal(beside.freed, beside.allocated);
 }
 
+/* Of two contexts one is traced, once; its end ends the trace, and the next one can begin. */
 TEST(a_context_ends_its_trace) {
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_trace *trace = begin_trace(&rig, 0), *second = NULL;
-    vram_trace_options options = {.size = sizeof options, .path = "/tmp/never-made.vrt"};
-    assert_int_equal(vram_trace_begin(rig.context, &options, &second), VRAM_ERR_BUSY);
-    assert_int_equal(access(options.path, F_OK), -1);
-    rig_end_clean(&rig);
-    assert_int_equal(vram_trace_mark(trace, "late"), VRAM_ERR_STALE);
-    assert_int_equal(sum_up(trace_path).end, RECORDING_ENDED);
-    rig = rig_make("sim", "memory=1G");
-    trace = begin_trace(&rig, 0);
-    assert_ok(vram_trace_end(trace));
-    rig_end_clean(&rig);
-}
-
-/* Of two contexts one is traced. */
-TEST(only_its_context_is_traced) {
     vram_addr addr;
     struct rig one = rig_make("sim", "memory=1G"), other = rig_make("sim", "memory=1G");
-    vram_trace *trace = begin_trace(&one, 0);
+    vram_trace *trace = begin_trace(&one, 0, 1), *second = NULL;
+    char never[80];
+    vram_trace_options options = {.size = sizeof options, .path = never};
     vram_pool *mine = pool_of(&one, NULL), *others = pool_of(&other, NULL);
+    snprintf(never, sizeof never, "%s.never", trace_path);
+    assert_int_equal(vram_trace_begin(one.context, &options, &second), VRAM_ERR_BUSY);
+    assert_int_equal(access(options.path, F_OK), -1);
     assert_ok(vram_alloc(others, 4096, other.queue, &addr));
     assert_ok(vram_free(addr, other.queue));
     assert_ok(vram_alloc(mine, 8192, one.queue, &addr));
     assert_ok(vram_free(addr, one.queue));
-    assert_ok(vram_trace_end(trace));
-    sum_up(trace_path);
-    assert_int_equal(sums.begun, 1);
-    assert_int_equal(sums.allocs, 1);
-    rig_end_clean(&other);
     rig_end_clean(&one);
+    assert_int_equal(vram_trace_mark(trace, "late"), VRAM_ERR_STALE);
+    assert_int_equal(read_all(trace_path).end, RECORDING_ENDED);
+    assert_int_equal(seen.begun, 1);
+    assert_int_equal(seen.allocs, 1);
+    trace = begin_trace(&other, 0, 1);
+    assert_ok(vram_trace_end(trace));
+    rig_end_clean(&other);
 }
 
-/* -------------------------------------------------------------------- threads */
-
-enum { PAIRS = 1000 };
+/* ------------------------------------------------------------------- threads */
 
 struct work {
     vram_pool *pool;
     vram_queue *queue;
 };
 
+static void run_threads(uint32_t count, void *(*work)(void *), void *arguments, size_t bytes) {
+    pthread_t threads[THREADS];
+    assert_true(count <= THREADS);
+    for (uint32_t i = 0; i < count; i++) {
+        char *argument = (char *)arguments + i * bytes;
+        assert_int_equal(pthread_create(&threads[i], NULL, work, argument), 0);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        void *wrong = NULL;
+        pthread_join(threads[i], &wrong);
+        assert_null(wrong);
+    }
+}
+
 static void *allocate_and_free(void *argument) {
     const struct work *work = argument;
-    for (int i = 0; i < PAIRS; i++) {
+    for (uint64_t i = 0; i < PAIRS; i++) {
         vram_addr addr;
-        if (vram_alloc(work->pool, 512 + (uint64_t)(i % 64) * 512, work->queue, &addr) != VRAM_OK ||
+        if (vram_alloc(work->pool, 512 + i % 8 * 512, work->queue, &addr) != VRAM_OK ||
             vram_free(addr, work->queue) != VRAM_OK) {
             return argument;
         }
@@ -350,104 +326,260 @@ static void *allocate_and_free(void *argument) {
     return NULL;
 }
 
-/* ------------------------------------------------------------------ full disk */
+/* All at once; and threads that end and leave their chunks to those that come. */
+TEST(every_thread_is_heard) {
+    static const uint32_t rows[][2] = {{THREADS, 1}, {5, 30}}; /* at once, and how often */
+    for (int i = 0; i < 2; i++) {
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_trace *trace = begin_trace(&rig, 0, 0);
+        struct work work = {pool_of(&rig, NULL), rig.queue};
+        uint32_t threads = rows[i][0] * rows[i][1];
+        for (uint32_t k = 0; k < rows[i][1]; k++) {
+            run_threads(rows[i][0], allocate_and_free, &work, 0);
+        }
+        vram_trace_info info = info_of(trace);
+        assert_ok(vram_trace_end(trace));
+        assert_int_equal(read_all(trace_path).end, RECORDING_ENDED);
+        assert_int_equal(seen.allocs, threads * PAIRS);
+        assert_int_equal(seen.frees, threads * PAIRS);
+        assert_int_equal(seen.thread_count, threads);
+        for (uint32_t k = 0; k < threads; k++) {
+            assert_int_equal(seen.by_thread[k], PAIRS);
+        }
+        struct stat about; /* chunks are full, but for one of each shard */
+        assert_int_equal(stat(trace_path, &about), 0);
+        assert_true((uint64_t)about.st_size < info.events * 14 + 65 * VR_TRACE_CHUNK_BYTES);
+        rig_end_clean(&rig);
+    }
+}
 
-/* The trace stops; the pool does not notice. */
-TEST(a_full_disk_fails_no_allocation, "sim:memory=1G") {
-    vram_trace *trace = begin_looking(rig, 0, 1000000);
+/* A ring has all events from some moment on, of all threads. */
+TEST(a_ring_of_many_threads_has_an_end_without_gaps, "sim:memory=1G") {
+    vram_trace *trace = begin_trace(rig, 16 * VR_TRACE_CHUNK_BYTES, 0);
     struct work work = {pool_of(rig, NULL), rig->queue};
-    vr_os_fail_at(1, true, ENOSPC);
-    void *wrong = NULL;
-    for (int i = 0; i < 6 && !wrong; i++) {
-        wrong = allocate_and_free(&work);
+    for (int i = 0; i < 2; i++) {
+        run_threads(THREADS, allocate_and_free, &work, 0);
     }
-    vr_os_fail_at(0, false, 0);
-    assert_null(wrong);
-    vram_trace_info info = info_of(trace);
-    assert_int_equal(info.stopped, VRAM_ERR_IO);
-    assert_true(info.lost_events > 0);
+    run_threads(1, allocate_and_free, &work, 0); /* the last events are of one thread */
     assert_ok(vram_trace_end(trace));
-    assert_int_equal(sum_up(trace_path).end, RECORDING_STOPPED);
+    struct found found = read_trace();
+    assert_true(found.first_sequence > 0);
+    assert_true(found.allocs >= PAIRS);
+    assert_true(found.frees >= found.allocs && found.frees - found.allocs <= THREADS);
+    assert_int_equal(found.first_bytes == 0, found.frees == found.allocs);
 }
 
-/* ----------------------------------------------------------------- the option */
+/* A block on its way to the next thread; 0: none. */
+struct mailbox {
+    _Alignas(64) vr_atomic_u64 addr;
+    struct mailbox *next;
+    const struct work *work;
+};
 
-static int run_with_option(void *argument) {
+/* Allocates for the next thread and frees what the one before has allocated. */
+static void *hand_over(void *argument) {
+    struct mailbox *own = argument;
+    const struct work *work = own->work;
+    vram_addr held = 0;
+    for (uint32_t given = 0, taken = 0; given < PAIRS || taken < PAIRS;) {
+        if (!held && given < PAIRS && vram_alloc(work->pool, MIB, work->queue, &held) != VRAM_OK) {
+            return argument;
+        }
+        uint64_t none = 0;
+        if (held && vr_cas(&own->next->addr, &none, held, VR_ACQ_REL)) {
+            held = 0;
+            given++;
+        }
+        uint64_t got = vr_exchange(&own->addr, 0, VR_ACQ_REL);
+        taken += got != 0;
+        if (got && vram_free(got, work->queue) != VRAM_OK) {
+            return argument;
+        }
+        if (!got) {
+            vr_os_yield();
+        }
+    }
+    return NULL;
+}
+
+TEST(blocks_are_freed_before_they_are_allocated_again) {
+    enum { RING = 6 };
+    struct rig rig = rig_make("sim", "memory=40M"); /* so that threads need each other's blocks */
+    vram_trace *trace = begin_trace(&rig, 0, 0);
+    struct work work = {pool_of(&rig, NULL), rig.queue};
+    static struct mailbox boxes[RING];
+    for (int i = 0; i < RING; i++) {
+        boxes[i].next = &boxes[(i + 1) % RING];
+        boxes[i].work = &work;
+    }
+    run_threads(RING, hand_over, boxes, sizeof boxes[0]);
+    assert_ok(vram_trace_end(trace));
+    read_all(trace_path);
+    assert_int_equal(seen.allocs, RING * PAIRS);
+    assert_int_equal(seen.frees, RING * PAIRS); /* none of the reader's making */
+    rig_end_clean(&rig);
+}
+
+/* What a thread of the killed program has done, in memory that outlives it. */
+struct progress {
+    _Alignas(64) vr_atomic_u64 thread; /* its number */
+    vr_atomic_u64 allocs, frees;       /* that have returned */
+};
+
+static struct progress *progress;
+static struct work of_child;
+
+static void *work_until_killed(void *argument) {
+    struct progress *own = argument;
+    vr_store(&own->thread, vr_os_thread_number(), VR_RELAXED);
+    for (uint64_t i = 0;; i++) {
+        vram_addr addr;
+        if (vram_alloc(of_child.pool, 512 + i % 8 * 512, of_child.queue, &addr) != VRAM_OK) {
+            return argument;
+        }
+        vr_store(&own->allocs, i + 1, VR_RELEASE);
+        if (vram_free(addr, of_child.queue) != VRAM_OK) {
+            return argument;
+        }
+        vr_store(&own->frees, i + 1, VR_RELEASE);
+    }
+}
+
+static void run_until_killed(void) {
     struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, NULL);
-    vram_trace *trace = NULL;
-    vram_addr addr;
-    vram_trace_options options = {.size = sizeof options, .path = "/tmp/never-made.vrt"};
-    if (vram_alloc(pool, 4096, rig.queue, &addr) != VRAM_OK ||
-        vram_trace_begin(rig.context, &options, &trace) != VRAM_ERR_BUSY) {
-        return 1;
-    }
-    if (argument) {
-        kill(getpid(), SIGKILL);
-    }
-    vram_context_destroy(rig.context); /* the block is left behind */
-    exit(0);
+    begin_trace(&rig, 0, 0);
+    of_child = (struct work){pool_of(&rig, NULL), rig.queue};
+    run_threads(4, work_until_killed, progress, sizeof *progress);
 }
 
-static int set_and_run(void *argument) {
-    setenv("VRAM_TRACE", trace_path, 1);
-    vr_option_reset();
-    return run_with_option(argument);
+static uint64_t done_by_all(void) {
+    return vr_load(&progress[0].frees, VR_ACQUIRE) + vr_load(&progress[1].frees, VR_ACQUIRE) +
+           vr_load(&progress[2].frees, VR_ACQUIRE) + vr_load(&progress[3].frees, VR_ACQUIRE);
 }
 
-TEST(the_environment_begins_a_trace) {
-    int killed = 1;
-    unlink(trace_path);
-    assert_int_equal(in_child(set_and_run, NULL), 0);
-    assert_int_equal(sum_up(trace_path).end, RECORDING_ENDED);
-    assert_int_equal(sums.allocs, 1);
-    assert_int_equal(sums.live, 4096);
-    unlink(trace_path);
-    assert_int_equal(in_child(set_and_run, &killed), 1000 + SIGKILL);
-    assert_int_equal(sum_up(trace_path).end, RECORDING_CUT);
-    assert_int_equal(sums.live, 4096);
-}
-
-/* A child that means the file its parent writes gets one of its own. */
-TEST(a_file_in_use_gets_another_name, "sim:memory=1G") {
-    vram_trace *trace = begin_trace(rig, 0);
-    char pattern[96];
+/* Every call that has returned is in the file, and at most one more of each thread. */
+TEST(a_kill_loses_no_event_of_any_thread) {
+    progress =
+        mmap(NULL, 4 * sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANON, -1, 0);
+    assert_true(progress != MAP_FAILED);
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
         alarm(CHILD_SECONDS);
-        child_leave(set_and_run(NULL));
+        run_until_killed();
+        child_leave(1);
     }
-    assert_int_equal(child_end(child), 0);
-    snprintf(pattern, sizeof pattern, "%s.%ld", trace_path, (long)child);
-    sum_up(pattern);
-    assert_int_equal(sums.allocs, 1);
-    unlink(pattern);
-    assert_ok(vram_trace_end(trace));
-    sum_up(trace_path);
-    assert_int_equal(sums.allocs, 0);
+    while (done_by_all() < 40000 && waitpid(child, NULL, WNOHANG) == 0) {
+        vr_os_sleep(1000000);
+    }
+    kill(child, SIGKILL);
+    assert_int_equal(child_end(child), 1000 + SIGKILL);
+    assert_int_equal(read_all(trace_path).end, RECORDING_CUT);
+    uint64_t frees = done_by_all();
+    for (uint32_t i = 0; i < 4; i++) {
+        uint64_t done = vr_load(&progress[i].allocs, VR_RELAXED);
+        uint32_t at =
+            place_of(seen.threads, seen.thread_count, vr_load(&progress[i].thread, VR_RELAXED));
+        assert_in_range(seen.by_thread[at], done, done + 1);
+    }
+    assert_true(frees >= 40000 && seen.frees >= frees && seen.frees <= frees + 4);
+    assert_int_equal(munmap(progress, 4 * sizeof *progress), 0);
 }
 
-static int run_with_a_bad_path(void *argument) {
-    (void)argument;
-    setenv("VRAM_TRACE", "/nonexistent/t.vrt", 1);
+/* ------------------------------------------------------------------ full disk */
+
+static int fill_the_disk(void *argument) {
+    struct rlimit limit = {.rlim_cur = 4 * VR_TRACE_CHUNK_BYTES, .rlim_max = RLIM_INFINITY};
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_trace *trace = begin_trace(&rig, 0, 0);
+    struct work work = {pool_of(&rig, NULL), rig.queue};
+    vram_trace_info info = {.size = sizeof info};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) {
+        return 1;
+    }
+    for (int i = 0; i < 20; i++) {
+        if (allocate_and_free(&work)) {
+            return 2;
+        }
+    }
+    if (argument) {
+        kill(getpid(), SIGKILL);
+    }
+    vram_trace_info_get(trace, &info);
+    vram_trace_end(trace);
+    return info.stopped == VRAM_ERR_IO && info.lost_events > 0 ? 0 : 3;
+}
+
+/* No allocation fails. What could not be written is counted, and nearly all of it if the program
+   is killed. */
+TEST(the_file_says_how_many_events_are_lost) {
+    int killed = 1;
+    assert_int_equal(in_child(fill_the_disk, NULL), 0);
+    struct found found = read_trace();
+    assert_int_equal(found.end, RECORDING_STOPPED);
+    assert_true(found.allocs > 3000);
+    assert_true(found.allocs + found.frees + found.lost >= 20 * 2 * PAIRS);
+    assert_int_equal(in_child(fill_the_disk, &killed), 1000 + SIGKILL);
+    struct found cut = read_trace();
+    assert_int_equal(cut.end, RECORDING_CUT);
+    assert_true(cut.lost > 0 && cut.allocs + cut.frees + cut.lost + 64 > 20 * 2 * PAIRS);
+}
+
+/* ------------------------------------------------------------ paths and the option */
+
+/* A program with VRAM_TRACE, whose last block is left behind. */
+static int run_with_option(void *path) {
+    setenv("VRAM_TRACE", path, 1);
     vr_option_reset();
     vram_error_clear();
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_of(&rig, NULL), *more = pool_of(&rig, NULL);
     vram_addr addr;
-    return vram_alloc(pool, 4096, rig.queue, &addr) == VRAM_OK &&
-                   vram_alloc(more, 4096, rig.queue, &addr) == VRAM_OK &&
-                   vram_error_get()->status == VRAM_OK
-               ? 0
-               : 1;
+    bool good = vram_alloc(pool, 4096, rig.queue, &addr) == VRAM_OK &&
+                vram_alloc(more, 4096, rig.queue, &addr) == VRAM_OK &&
+                vram_error_get()->status == VRAM_OK;
+    if (getenv("KILLED")) {
+        kill(getpid(), SIGKILL);
+    }
+    vram_context_destroy(rig.context);
+    exit(good ? 0 : 2);
 }
 
-TEST(a_bad_path_of_the_option_hurts_nobody) {
-    assert_int_equal(in_child(run_with_a_bad_path, NULL), 0);
+TEST(the_environment_begins_a_trace) {
+    for (int killed = 0; killed < 2; killed++) {
+        unlink(trace_path);
+        if (killed) {
+            setenv("KILLED", "1", 1);
+        }
+        assert_int_equal(in_child(run_with_option, trace_path), killed ? 1000 + SIGKILL : 0);
+        unsetenv("KILLED");
+        assert_int_equal(read_all(trace_path).end, killed ? RECORDING_CUT : RECORDING_ENDED);
+        assert_int_equal(seen.allocs, 2);
+        assert_int_equal(seen.live_bytes, 8192);
+    }
+    static char nowhere[] = "/nonexistent/t.vrt"; /* which hurts nobody */
+    assert_int_equal(in_child(run_with_option, nowhere), 0);
 }
 
-/* ------------------------------------------------------------------ bad input */
+/* A child that means the file its parent writes gets one of its own. */
+TEST(a_file_in_use_gets_another_name, "sim:memory=1G") {
+    vram_trace *trace = begin_trace(rig, 0, 1);
+    char pattern[96];
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(CHILD_SECONDS);
+        child_leave(run_with_option(trace_path));
+    }
+    assert_int_equal(child_end(child), 0);
+    snprintf(pattern, sizeof pattern, "%s.%ld", trace_path, (long)child);
+    read_all(pattern);
+    assert_int_equal(seen.allocs, 2);
+    unlink(pattern);
+    assert_ok(vram_trace_end(trace));
+    read_all(trace_path);
+    assert_int_equal(seen.allocs, 0);
+}
 
 TEST(the_process_is_part_of_the_name, "sim:memory=1G") {
     char expected[64];
@@ -460,4 +592,9 @@ TEST(the_process_is_part_of_the_name, "sim:memory=1G") {
     assert_int_equal(unlink(expected), 0);
 }
 
-WHOLE_FILE(trace_world_begin, trace_world_end)
+static int begin_file(void) {
+    vr_trace_patience_set(60000); /* another thread's call to the disk may take long here */
+    return trace_world_begin();
+}
+
+WHOLE_FILE(begin_file, trace_world_end)

@@ -20,18 +20,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef assert_ok
-#endif
-
 static char trace_path[64];
 
-static int trace_world_begin(void) {
+static inline int trace_world_begin(void) {
     snprintf(trace_path, sizeof trace_path, "/tmp/vram-trace-%ld.vrt", (long)getpid());
     unlink(trace_path);
     return 0;
 }
 
-static int trace_world_end(void) {
+static inline int trace_world_end(void) {
     unlink(trace_path);
     return vr_mem_live_blocks() == 0 ? 0 : -1;
 }
@@ -108,10 +105,10 @@ static inline uint64_t mix_event(uint64_t hash, const struct recording *recordin
     return mix_text(mix_text(mix_text(hash, event->tag), event->name), event->pool_name);
 }
 
+typedef void each_event(const struct recording *recording, const struct recorded *event);
+
 /* `each` is given every event, unless NULL. */
-static inline struct found read_memory(const uint8_t *data, size_t bytes,
-                                       void (*each)(const struct recording *recording,
-                                                    const struct recorded *event)) {
+static inline struct found read_memory(const uint8_t *data, size_t bytes, each_event *each) {
     struct found found = {.good = true, .hash = 1};
     static struct trace_source source;
     struct recording recording;
@@ -145,12 +142,18 @@ static inline struct found read_memory(const uint8_t *data, size_t bytes,
     return found;
 }
 
-static inline struct found read_path(const char *path) {
+/* What the file holds, which is as it should be. */
+static inline struct found read_each(const char *path, each_event *each) {
     size_t bytes;
     uint8_t *data = file_bytes(path, &bytes);
-    struct found found = read_memory(data, bytes, NULL);
+    struct found found = read_memory(data, bytes, each);
     free(data);
+    assert_string_equal(found.problem, "");
     return found;
+}
+
+static inline struct found read_trace(void) {
+    return read_each(trace_path, NULL);
 }
 
 #endif
