@@ -76,6 +76,8 @@ TEST(more_pools_than_are_known) {
     assert_int_equal(rows->image.head.pools.total, POOLS);
     assert_int_equal(rows->image.head.pools.count, VRAM_LIVE_PAGE_POOLS);
     assert_int_equal(rows->image.head.sum.live_blocks, 1);
+    rows_of(rig.context, rows);
+    assert_int_not_equal(rows->walk.pool, 0); /* the histogram goes on from pool to pool */
     free(rows);
     vram_context_destroy(rig.context);
 }

@@ -43,7 +43,8 @@ TEST(the_page_says_what_the_pools_say) {
     assert_ok(vram_alloc_with(world.pool, 3000, NULL, &tagged, &addr[3]));
     assert_ok(vram_free(addr[0], NULL));
     assert_ok(vram_alloc(world.pool, MIB, NULL, &addr[0]));
-    assert_int_not_equal(vram_alloc(world.pool, UINT64_C(2) << 30, NULL, &addr[4]), VRAM_OK);
+    assert_int_not_equal(vram_alloc_with(world.pool, UINT64_C(2) << 30, NULL, &tagged, &addr[4]),
+                         VRAM_OK);
 
     struct page_view view = page_now();
     assert_int_equal(view.head.pools.count, 2);
@@ -83,6 +84,7 @@ TEST(the_page_says_what_the_pools_say) {
     assert_int_equal(view.refusals[0].cause, VRAM_OOM_TOO_LARGE);
     assert_int_equal(view.head.causes[VRAM_OOM_TOO_LARGE], 1);
     assert_string_equal(view.refusals[0].pool, "weights");
+    assert_string_equal(view.refusals[0].tag, "model/layer");
     vram_oom_report report = {.size = sizeof report};
     assert_ok(vram_oom_report_get(world.pool, &report));
     assert_string_equal(view.refusals[0].text, report.summary);

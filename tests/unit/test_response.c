@@ -127,6 +127,26 @@ TEST(deterministic_pools_do_not_respond) {
     rig_end_clean(&rig);
 }
 
+static void fall_when_told(void *user, const vram_pressure_event *event) {
+    write_down(user, event);
+    told_pressure(1000);
+}
+
+/* What an emergency has released is seen by the same check of the pressure. */
+TEST(an_emergency_is_followed_by_a_look) {
+    struct log log = {0};
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL);
+    told_pressure(8500);
+    pressure_of(pool);
+    watch_pool(pool, fall_when_told, &log, 0);
+    told_pressure(9500);
+    pressure_of(pool);
+    expect_steps(pool, (struct steps){1, 1, 1});
+    assert_false(log.last.up);
+    rig_end_clean(&rig);
+}
+
 /* What a thread has not used for a while goes, by halves; what it uses stays. No thread is
    needed. */
 TEST(idle_caches_decay) {

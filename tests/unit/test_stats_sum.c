@@ -76,6 +76,26 @@ TEST(devices_and_contexts_sum_their_pools, "sim:memory=1G,devices=2") {
     vram_device_close(again);
 }
 
+/* A tag's blocks are those of the tags below it, too. */
+TEST(tags_have_statistics, "sim:memory=1G") {
+    vram_alloc_options options = {.size = sizeof options, .tag = "t/a"};
+    vram_addr addr;
+    vram_pool_stats stats = {.size = sizeof stats};
+    vram_pool *pool = pool_on(rig->device);
+    assert_ok(vram_alloc_with(pool, 1000, rig->queue, &options, &addr));
+    options.tag = "t/b";
+    assert_ok(vram_alloc_with(pool, 600, rig->queue, &options, &addr));
+    assert_ok(vram_free(addr, rig->queue));
+    assert_ok(vram_tag_stats_get(rig->device, "t", &stats));
+    assert_int_equal(stats.requested_bytes, 1000);
+    assert_int_equal(stats.allocated_bytes, 1024);
+    assert_int_equal(stats.rounding_bytes, 24);
+    assert_int_equal(stats.peak_allocated_bytes, 2048);
+    assert_ok(vram_device_peaks_reset(rig->device));
+    assert_ok(vram_tag_stats_get(rig->device, "t", &stats));
+    assert_int_equal(stats.peak_allocated_bytes, 1024);
+}
+
 /* ------------------------------------------------------------------------- peaks */
 
 /* Takes and frees so many bytes: a peak of that much above what there is. */

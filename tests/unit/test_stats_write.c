@@ -96,5 +96,6 @@ TEST(text_has_a_line_each, "sim:" SIM) {
     snprintf(line, sizeof line, "\n  ladder_steps.trim: %llu\n",
              (unsigned long long)stats.ladder_steps[VRAM_LADDER_TRIM]);
     assert_non_null(strstr(report.text, line));
+    assert_non_null(strstr(report.text, "\n  response_steps.halve: 0\n"));
     assert_non_null(strstr(report.text, "\n  pressure: low\n"));
 }
