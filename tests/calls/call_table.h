@@ -3,8 +3,9 @@
  * call_table.h: every public call, described once: a row of rows_*.c says how to make the call on a
  * world that has every kind of object, and what it may answer beside which circumstances.
  *
- * CALL(vram_queue_upload, QUEUE, flags) { ... } is a row; its kind says which objects it needs in
- * the world (call_world.c) and which calls can end them (call_enders.c). The engines (calls.c) do
+ * CALL(vram_queue_upload, QUEUE, flags) { ... } is a row, and CALL_WITH(vram_queue_wait, QUEUE,
+ * flags, w->queue, 1000); one without a body; its kind says which objects it needs in the world
+ * (call_world.c) and which calls can end them (call_enders.c). The engines (calls.c) do
  * with each row what they are for. tests/lint/calls.py asks for a row of every public call.
  */
 #ifndef TEST_CALL_TABLE_H
@@ -265,6 +266,15 @@ void row_add(struct row *row);
         row_add(&row);                                                                             \
     }                                                                                              \
     static vram_status call##_row_##as(__attribute__((unused)) struct world *w)
+
+/* Rows that make the call with these arguments, and do nothing else. */
+#define CALL_WITH(call, kind, flags, ...)        ROW_WITH(call, , kind, flags, __VA_ARGS__)
+#define CALL_WITH_AS(call, as, kind, flags, ...) ROW_WITH(call, as, kind, flags, __VA_ARGS__)
+#define ROW_WITH(call, as, kind, flags, ...)                                                       \
+    ROW(call, as, kind, flags, NULL) {                                                             \
+        return TRY(call, __VA_ARGS__);                                                             \
+    }                                                                                              \
+    struct row
 
 /* Looks at an info struct that begins with its size. */
 #define LOOK(type, call)                                                                           \

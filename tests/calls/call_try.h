@@ -26,11 +26,19 @@ enum call_argument_kind {
     ARG_STRUCT /* and more: which */
 };
 
-enum { MARK_FIXED = 1, MARK_NULL = 2, MARK_ANY = 4, MARK_LENGTH = 8 };
+enum { MARK_FIXED = 1, MARK_NULL = 2, MARK_ANY = 4, MARK_LENGTH = 8, MARK_OUTPUT = 16 };
 #define FIXED(x)   (call_mark(MARK_FIXED), (x))
 #define OR_NULL(x) (call_mark(MARK_NULL), (x))
 #define ANY(x)     (call_mark(MARK_ANY), (x))
 #define LENGTH(x)  (call_mark(MARK_LENGTH), (x))
+
+/* Arguments that nothing else in the row needs: where the call puts a number or a handle; a struct
+   that begins with its size: one that the call reads, without and with fields, and one that it
+   writes. */
+#define OUT(type)        (&(type){0})
+#define PLAIN(type)      (&(type){.size = sizeof(type)})
+#define SIZED(type, ...) (&(type){.size = sizeof(type), __VA_ARGS__})
+#define TOLD(type)       (call_mark(MARK_OUTPUT), PLAIN(type))
 
 struct call_argument {
     const char *text; /* as the row has it */
@@ -56,8 +64,7 @@ void *call_argument(void *value, struct call_argument argument);
         vram_status status_;                                                                       \
         do {                                                                                       \
             call_begins();                                                                         \
-            status_ = call(ARGUMENTS(__VA_ARGS__));                                                \
-        } while (call_is_made_again(status_));                                                     \
+        } while (call_is_made_again(status_ = call(ARGUMENTS(__VA_ARGS__))));                      \
         status_;                                                                                   \
     })
 

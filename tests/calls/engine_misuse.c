@@ -186,14 +186,15 @@ static const char *put_parts(unsigned way, void *value, size_t bytes) {
 }
 
 /* Some are read by one call and written by another; what was told is an output of the library. */
-static bool is_output(const char *text) {
-    return strcmp(text, "&info") == 0 || strcmp(text, "&report") == 0 || strcmp(text, "&told") == 0;
+static bool is_output(const struct call_argument *is) {
+    return is->marks & MARK_OUTPUT || strcmp(is->text, "&info") == 0 ||
+           strcmp(is->text, "&report") == 0 || strcmp(is->text, "&told") == 0;
 }
 
 /* The struct with one thing wrong; NULL: there is no such way. */
 static const char *put_struct(unsigned way, void *value, const struct argument *argument) {
     unsigned kind = (unsigned)argument->is.kind - ARG_STRUCT;
-    bool output = !structs[kind].input || is_output(argument->is.text);
+    bool output = !structs[kind].input || is_output(&argument->is);
     static _Alignas(16) unsigned char made[STRUCT_BYTES];
     static char text[120];
     unsigned char *right;

@@ -6,21 +6,14 @@
 
 /* ---------------------------------------------------------------------- buffers */
 
-CALL(vram_buffer_create, POOL, ROW_USES_QUEUE) {
-    return TRY(vram_buffer_create, w->pool, COPY_BYTES, OR_NULL(w->queue), NULL, &w->made.buffer);
-}
-
-CALL_AS(vram_buffer_create, pinned, POOL, ROW_USES_QUEUE) {
-    vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_PINNED};
-    return TRY(vram_buffer_create, w->pool, COPY_BYTES, OR_NULL(w->queue), &options,
-               &w->made.buffer);
-}
-
-CALL_AS(vram_buffer_create, managed, POOL, ROW_USES_QUEUE) {
-    vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_MANAGED};
-    return TRY(vram_buffer_create, w->pool, COPY_BYTES, OR_NULL(w->queue), &options,
-               &w->made.buffer);
-}
+CALL_WITH(vram_buffer_create, POOL, ROW_USES_QUEUE, w->pool, COPY_BYTES, OR_NULL(w->queue), NULL,
+          &w->made.buffer);
+CALL_WITH_AS(vram_buffer_create, pinned, POOL, ROW_USES_QUEUE, w->pool, COPY_BYTES,
+             OR_NULL(w->queue), SIZED(vram_buffer_options, .kind = VRAM_BUFFER_PINNED),
+             &w->made.buffer);
+CALL_WITH_AS(vram_buffer_create, managed, POOL, ROW_USES_QUEUE, w->pool, COPY_BYTES,
+             OR_NULL(w->queue), SIZED(vram_buffer_options, .kind = VRAM_BUFFER_MANAGED),
+             &w->made.buffer);
 
 CALL_AS(vram_buffer_create, fallback, POOL, ROW_USES_QUEUE) {
     vram_buffer_options options = {
@@ -29,45 +22,16 @@ CALL_AS(vram_buffer_create, fallback, POOL, ROW_USES_QUEUE) {
                &w->made.buffer);
 }
 
-CALL(vram_buffer_create_elements, POOL, ROW_USES_QUEUE) {
-    return TRY(vram_buffer_create_elements, w->pool, 100, VRAM_PRECISION_FP32, OR_NULL(w->queue),
-               NULL, &w->made.buffer);
-}
-
-CALL(vram_buffer_destroy, BUFFER, ROW_NEVER_FAILS) {
-    return TRY(vram_buffer_destroy, OR_NULL(w->buffer));
-}
-
-CALL_AS(vram_buffer_destroy, mapped, MAPPED, 0) {
-    return TRY(vram_buffer_destroy, OR_NULL(w->buffer));
-}
-
-CALL(vram_buffer_use, BUFFER, 0) {
-    return TRY(vram_buffer_use, w->buffer, w->other);
-}
-
-CALL_AS(vram_buffer_use, home, BUFFER, 0) {
-    return TRY(vram_buffer_use, w->buffer, w->queue);
-}
-
-CALL(vram_buffer_info_get, BUFFER, 0) {
-    LOOK(vram_buffer_info, TRY(vram_buffer_info_get, w->buffer, &info));
-}
-
-CALL(vram_buffer_addr, BUFFER, 0) {
-    vram_addr addr;
-    return TRY(vram_buffer_addr, w->buffer, &addr);
-}
-
-CALL(vram_buffer_host, BUFFER, 0) {
-    void *pointer;
-    return TRY(vram_buffer_host, w->buffer, &pointer);
-}
-
-CALL(vram_buffer_span, BUFFER, 0) {
-    vram_span span;
-    return TRY(vram_buffer_span, w->buffer, 0, 1000, &span);
-}
+CALL_WITH(vram_buffer_create_elements, POOL, ROW_USES_QUEUE, w->pool, 100, VRAM_PRECISION_FP32,
+          OR_NULL(w->queue), NULL, &w->made.buffer);
+CALL_WITH(vram_buffer_destroy, BUFFER, ROW_NEVER_FAILS, OR_NULL(w->buffer));
+CALL_WITH_AS(vram_buffer_destroy, mapped, MAPPED, 0, OR_NULL(w->buffer));
+CALL_WITH(vram_buffer_use, BUFFER, 0, w->buffer, w->other);
+CALL_WITH_AS(vram_buffer_use, home, BUFFER, 0, w->buffer, w->queue);
+CALL_WITH(vram_buffer_info_get, BUFFER, 0, w->buffer, TOLD(vram_buffer_info));
+CALL_WITH(vram_buffer_addr, BUFFER, 0, w->buffer, OUT(vram_addr));
+CALL_WITH(vram_buffer_host, BUFFER, 0, w->buffer, OUT(void *));
+CALL_WITH(vram_buffer_span, BUFFER, 0, w->buffer, 0, 1000, OUT(vram_span));
 
 CALL(vram_span_addr, BUFFER, 0) {
     vram_addr addr;
@@ -114,15 +78,9 @@ CALL_AS(vram_span_upload, wrapped, POOL, ROW_USES_QUEUE | ROW_UPLOAD | ROW_INVAL
     return status ? status : TRY(vram_span_upload, OR_NULL(w->queue), span, w->host);
 }
 
-CALL(vram_buffer_map, BUFFER, 0) {
-    void *pointer;
-    return TRY(vram_buffer_map, w->buffer, 0, COPY_BYTES, VRAM_MAP_READ | VRAM_MAP_WRITE,
-               OR_NULL(w->queue), &pointer);
-}
-
-CALL(vram_buffer_unmap, MAPPED, ROW_PARTIAL) {
-    return TRY(vram_buffer_unmap, w->buffer);
-}
+CALL_WITH(vram_buffer_map, BUFFER, 0, w->buffer, 0, COPY_BYTES, VRAM_MAP_READ | VRAM_MAP_WRITE,
+          OR_NULL(w->queue), OUT(void *));
+CALL_WITH(vram_buffer_unmap, MAPPED, ROW_PARTIAL, w->buffer);
 
 static vram_status fallback_made(struct world *w) {
     vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_FALLBACK};
@@ -140,10 +98,8 @@ CALL(vram_buffer_promote, BUFFER, 0) {
     return status ? status : TRY(vram_buffer_promote, w->made.buffer, OR_NULL(w->queue));
 }
 
-CALL(vram_pool_demote, BUFFER, 0) {
-    uint64_t bytes;
-    return TRY(vram_pool_demote, w->pool, ANY(1 << 20), OR_NULL(w->queue), OR_NULL(&bytes));
-}
+CALL_WITH(vram_pool_demote, BUFFER, 0, w->pool, ANY(1 << 20), OR_NULL(w->queue),
+          OR_NULL(OUT(uint64_t)));
 
 CALL(vram_pool_promote, BUFFER, ROW_CHOOSES) {
     uint64_t bytes;
@@ -178,9 +134,7 @@ CALL(vram_buffer_wrap, POOL, ROW_USES_QUEUE) {
 
 /* ----------------------------------------------------------------------- growth */
 
-CALL(vram_buffer_growth_set, BUFFER, 0) {
-    return TRY(vram_buffer_growth_set, w->buffer, NULL);
-}
+CALL_WITH(vram_buffer_growth_set, BUFFER, 0, w->buffer, NULL);
 
 CALL_AS(vram_buffer_growth_set, factor, BUFFER, 0) {
     vram_growth growth = {
@@ -188,38 +142,17 @@ CALL_AS(vram_buffer_growth_set, factor, BUFFER, 0) {
     return TRY(vram_buffer_growth_set, w->buffer, &growth);
 }
 
-CALL(vram_buffer_growth_get, BUFFER, 0) {
-    LOOK(vram_growth_info, TRY(vram_buffer_growth_get, w->buffer, &info));
-}
-
-CALL(vram_buffer_reserve, BUFFER, 0) {
-    return TRY(vram_buffer_reserve, w->buffer, 2 * COPY_BYTES, OR_NULL(w->queue));
-}
-
-CALL_AS(vram_buffer_reserve, other_queue, BUFFER, 0) {
-    return TRY(vram_buffer_reserve, w->buffer, 2 * COPY_BYTES, OR_NULL(w->other));
-}
+CALL_WITH(vram_buffer_growth_get, BUFFER, 0, w->buffer, TOLD(vram_growth_info));
+CALL_WITH(vram_buffer_reserve, BUFFER, 0, w->buffer, 2 * COPY_BYTES, OR_NULL(w->queue));
+CALL_WITH_AS(vram_buffer_reserve, other_queue, BUFFER, 0, w->buffer, 2 * COPY_BYTES,
+             OR_NULL(w->other));
 
 /* Past a granule, and what it has. */
-CALL_AS(vram_buffer_reserve, more, BUFFER, 0) {
-    return TRY(vram_buffer_reserve, w->buffer, 1 << 20, OR_NULL(w->queue));
-}
-
-CALL_AS(vram_buffer_resize, more, BUFFER, 0) {
-    return TRY(vram_buffer_resize, w->buffer, 1 << 20, OR_NULL(w->queue));
-}
-
-CALL_AS(vram_buffer_resize, smaller, BUFFER, 0) {
-    return TRY(vram_buffer_resize, w->buffer, COPY_BYTES / 4, OR_NULL(w->queue));
-}
-
-CALL(vram_buffer_resize, BUFFER, 0) {
-    return TRY(vram_buffer_resize, w->buffer, 3 * COPY_BYTES, OR_NULL(w->queue));
-}
-
-CALL(vram_buffer_resize_elements, BUFFER, 0) {
-    return TRY(vram_buffer_resize_elements, w->buffer, COPY_BYTES / 2, OR_NULL(w->queue));
-}
+CALL_WITH_AS(vram_buffer_reserve, more, BUFFER, 0, w->buffer, 1 << 20, OR_NULL(w->queue));
+CALL_WITH_AS(vram_buffer_resize, more, BUFFER, 0, w->buffer, 1 << 20, OR_NULL(w->queue));
+CALL_WITH_AS(vram_buffer_resize, smaller, BUFFER, 0, w->buffer, COPY_BYTES / 4, OR_NULL(w->queue));
+CALL_WITH(vram_buffer_resize, BUFFER, 0, w->buffer, 3 * COPY_BYTES, OR_NULL(w->queue));
+CALL_WITH(vram_buffer_resize_elements, BUFFER, 0, w->buffer, COPY_BYTES / 2, OR_NULL(w->queue));
 
 CALL(vram_buffer_fit, BUFFER, 0) {
     vram_status status = vram_buffer_resize(w->buffer, 100, w->queue);
@@ -235,24 +168,11 @@ CALL_AS(vram_pool_trim, buffers, BUFFER, 0) {
 
 /* ----------------------------------------------------------------------- scopes */
 
-CALL(vram_scope_begin, SCOPE, 0) {
-    return TRY(vram_scope_begin, w->pool, OR_NULL(w->scope), &w->made.scope);
-}
-
-CALL(vram_scope_end, SCOPE, ROW_NEVER_FAILS) {
-    return TRY(vram_scope_end, OR_NULL(w->scope));
-}
-
-CALL(vram_scope_alloc, SCOPE, 0) {
-    vram_addr addr;
-    return TRY(vram_scope_alloc, w->scope, COPY_BYTES, OR_NULL(w->queue), &addr);
-}
-
-CALL(vram_scope_alloc_with, SCOPE, 0) {
-    vram_alloc_options options = {.size = sizeof options, .tag = "tenant"};
-    vram_addr addr;
-    return TRY(vram_scope_alloc_with, w->scope, COPY_BYTES, OR_NULL(w->queue), &options, &addr);
-}
+CALL_WITH(vram_scope_begin, SCOPE, 0, w->pool, OR_NULL(w->scope), &w->made.scope);
+CALL_WITH(vram_scope_end, SCOPE, ROW_NEVER_FAILS, OR_NULL(w->scope));
+CALL_WITH(vram_scope_alloc, SCOPE, 0, w->scope, COPY_BYTES, OR_NULL(w->queue), OUT(vram_addr));
+CALL_WITH(vram_scope_alloc_with, SCOPE, 0, w->scope, COPY_BYTES, OR_NULL(w->queue),
+          SIZED(vram_alloc_options, .tag = "tenant"), OUT(vram_addr));
 
 CALL(vram_scope_free, SCOPE, ROW_INVALID | ROW_NEVER_FAILS) {
     vram_addr addr;
@@ -275,10 +195,8 @@ CALL(vram_scope_give, SCOPE, ROW_INVALID) {
     return status ? status : TRY(vram_scope_give, w->scope, w->made.block, OR_NULL(w->queue));
 }
 
-CALL(vram_scope_buffer_create, SCOPE, 0) {
-    vram_buffer *buffer;
-    return TRY(vram_scope_buffer_create, w->scope, COPY_BYTES, OR_NULL(w->queue), NULL, &buffer);
-}
+CALL_WITH(vram_scope_buffer_create, SCOPE, 0, w->scope, COPY_BYTES, OR_NULL(w->queue), NULL,
+          OUT(vram_buffer *));
 
 CALL(vram_scope_buffer_take, SCOPE, ROW_INVALID) {
     vram_buffer *buffer;
@@ -295,30 +213,17 @@ CALL(vram_scope_buffer_give, SCOPE, 0) {
     return status ? status : TRY(vram_scope_buffer_give, w->scope, w->made.buffer);
 }
 
-CALL(vram_scope_info_get, SCOPE, 0) {
-    LOOK(vram_scope_info, TRY(vram_scope_info_get, w->scope, &info));
-}
+CALL_WITH(vram_scope_info_get, SCOPE, 0, w->scope, TOLD(vram_scope_info));
 
 /* ---------------------------------------------------------------------- batches */
 
-CALL(vram_batch_create, POOL, ROW_USES_QUEUE) {
-    return TRY(vram_batch_create, w->pool, OR_NULL(w->queue), NULL, &w->made.batch);
-}
-
-CALL_AS(vram_batch_create, options, POOL, ROW_USES_QUEUE) {
-    vram_batch_options options = {.size = sizeof options};
-    return TRY(vram_batch_create, w->pool, OR_NULL(w->queue), &options, &w->made.batch);
-}
-
-CALL_AS(vram_batch_add, one, BATCH, 0) {
-    vram_batch_item item = {.size = sizeof item, .elements = 1000};
-    uint32_t first;
-    return TRY(vram_batch_add, w->batch, &item, FIXED(1), &first);
-}
-
-CALL(vram_batch_destroy, BATCH, ROW_NEVER_FAILS) {
-    return TRY(vram_batch_destroy, OR_NULL(w->batch));
-}
+CALL_WITH(vram_batch_create, POOL, ROW_USES_QUEUE, w->pool, OR_NULL(w->queue), NULL,
+          &w->made.batch);
+CALL_WITH_AS(vram_batch_create, options, POOL, ROW_USES_QUEUE, w->pool, OR_NULL(w->queue),
+             PLAIN(vram_batch_options), &w->made.batch);
+CALL_WITH_AS(vram_batch_add, one, BATCH, 0, w->batch, SIZED(vram_batch_item, .elements = 1000),
+             FIXED(1), OUT(uint32_t));
+CALL_WITH(vram_batch_destroy, BATCH, ROW_NEVER_FAILS, OR_NULL(w->batch));
 
 CALL(vram_batch_add, BATCH, 0) {
     vram_batch_item items[] = {
@@ -347,73 +252,27 @@ CALL(vram_batch_give, BATCH, 0) {
     return status ? status : TRY(vram_batch_give, w->batch, w->made.buffer, &index);
 }
 
-CALL(vram_batch_get, BATCH, 0) {
-    vram_buffer *buffer;
-    return TRY(vram_batch_get, w->batch, 0, &buffer);
-}
-
-CALL(vram_batch_info_get, BATCH, 0) {
-    LOOK(vram_batch_info, TRY(vram_batch_info_get, w->batch, &info));
-}
+CALL_WITH(vram_batch_get, BATCH, 0, w->batch, 0, OUT(vram_buffer *));
+CALL_WITH(vram_batch_info_get, BATCH, 0, w->batch, TOLD(vram_batch_info));
 
 /* ---------------------------------------------------------------- named buffers */
 
-CALL(vram_named_create, POOL, ROW_USES_QUEUE) {
-    return TRY(vram_named_create, w->pool, OR_NULL(w->queue), NULL, &w->made.named);
-}
-
-CALL_AS(vram_named_create, options, POOL, ROW_USES_QUEUE) {
-    vram_named_options options = {.size = sizeof options};
-    return TRY(vram_named_create, w->pool, OR_NULL(w->queue), &options, &w->made.named);
-}
-
-CALL(vram_named_destroy, NAMED, ROW_NEVER_FAILS) {
-    return TRY(vram_named_destroy, OR_NULL(w->named));
-}
-
-CALL(vram_named_config_set, NAMED, 0) {
-    vram_named_config config = {.size = sizeof config};
-    return TRY(vram_named_config_set, w->named, "a", &config);
-}
-
-CALL(vram_named_add, NAMED, 0) {
-    vram_buffer *buffer;
-    return TRY(vram_named_add, w->named, "b", 1000, NULL, &buffer);
-}
-
-CALL(vram_named_get, NAMED, ROW_INVALID) {
-    vram_buffer *buffer;
-    return TRY(vram_named_get, w->named, "a", NULL, &buffer);
-}
-
-CALL(vram_named_get_or_create, NAMED, 0) {
-    vram_buffer *buffer;
-    return TRY(vram_named_get_or_create, w->named, "a", ANY(1000), NULL, &buffer);
-}
-
-CALL(vram_named_ensure, NAMED, ROW_INVALID) {
-    return TRY(vram_named_ensure, w->named, "a", 5000, NULL);
-}
-
-CALL_AS(vram_named_add, precision, NAMED, 0) {
-    vram_named_config config = {.size = sizeof config, .precision = VRAM_PRECISION_FP32};
-    vram_buffer *buffer;
-    return TRY(vram_named_add, w->named, "b", 90000, &config, &buffer);
-}
-
-CALL_AS(vram_named_config_set, unknown, NAMED, 0) {
-    vram_named_config config = {.size = sizeof config};
-    return TRY(vram_named_config_set, w->named, "d", &config);
-}
-
-CALL_AS(vram_named_get_or_create, unknown, NAMED, 0) {
-    vram_buffer *buffer;
-    return TRY(vram_named_get_or_create, w->named, "c", 90000, NULL, &buffer);
-}
-
-CALL_AS(vram_named_ensure, more, NAMED, ROW_INVALID) {
-    return TRY(vram_named_ensure, w->named, "a", 3 << 20, NULL);
-}
+CALL_WITH(vram_named_create, POOL, ROW_USES_QUEUE, w->pool, OR_NULL(w->queue), NULL,
+          &w->made.named);
+CALL_WITH_AS(vram_named_create, options, POOL, ROW_USES_QUEUE, w->pool, OR_NULL(w->queue),
+             PLAIN(vram_named_options), &w->made.named);
+CALL_WITH(vram_named_destroy, NAMED, ROW_NEVER_FAILS, OR_NULL(w->named));
+CALL_WITH(vram_named_config_set, NAMED, 0, w->named, "a", PLAIN(vram_named_config));
+CALL_WITH(vram_named_add, NAMED, 0, w->named, "b", 1000, NULL, OUT(vram_buffer *));
+CALL_WITH(vram_named_get, NAMED, ROW_INVALID, w->named, "a", NULL, OUT(vram_buffer *));
+CALL_WITH(vram_named_get_or_create, NAMED, 0, w->named, "a", ANY(1000), NULL, OUT(vram_buffer *));
+CALL_WITH(vram_named_ensure, NAMED, ROW_INVALID, w->named, "a", 5000, NULL);
+CALL_WITH_AS(vram_named_add, precision, NAMED, 0, w->named, "b", 90000,
+             SIZED(vram_named_config, .precision = VRAM_PRECISION_FP32), OUT(vram_buffer *));
+CALL_WITH_AS(vram_named_config_set, unknown, NAMED, 0, w->named, "d", PLAIN(vram_named_config));
+CALL_WITH_AS(vram_named_get_or_create, unknown, NAMED, 0, w->named, "c", 90000, NULL,
+             OUT(vram_buffer *));
+CALL_WITH_AS(vram_named_ensure, more, NAMED, ROW_INVALID, w->named, "a", 3 << 20, NULL);
 
 CALL_AS(vram_named_cleanup, unused, NAMED, ROW_INVALID | ROW_NEVER_FAILS) {
     vram_buffer *buffer;
@@ -423,27 +282,9 @@ CALL_AS(vram_named_cleanup, unused, NAMED, ROW_INVALID | ROW_NEVER_FAILS) {
     return status ? status : TRY(vram_named_cleanup, w->named, ANY(0), OR_NULL(&bytes));
 }
 
-CALL(vram_named_remove, NAMED, ROW_INVALID | ROW_NEVER_FAILS) {
-    return TRY(vram_named_remove, w->named, "a");
-}
-
-CALL(vram_named_cleanup, NAMED, ROW_NEVER_FAILS) {
-    uint64_t bytes;
-    return TRY(vram_named_cleanup, w->named, ANY(0), OR_NULL(&bytes));
-}
-
-CALL(vram_named_info_get, NAMED, ROW_INVALID) {
-    LOOK(vram_named_info, TRY(vram_named_info_get, w->named, "a", &info));
-}
-
-CALL(vram_named_info_at, NAMED, ROW_INVALID) {
-    LOOK(vram_named_info, TRY(vram_named_info_at, w->named, 0, &info));
-}
-
-CALL(vram_named_stats_get, NAMED, 0) {
-    LOOK(vram_named_stats, TRY(vram_named_stats_get, w->named, &info));
-}
-
-CALL(vram_named_write, NAMED, 0) {
-    return TRY(vram_named_write, w->named, VRAM_REPORT_JSON, call_ignore_text, NULL);
-}
+CALL_WITH(vram_named_remove, NAMED, ROW_INVALID | ROW_NEVER_FAILS, w->named, "a");
+CALL_WITH(vram_named_cleanup, NAMED, ROW_NEVER_FAILS, w->named, ANY(0), OR_NULL(OUT(uint64_t)));
+CALL_WITH(vram_named_info_get, NAMED, ROW_INVALID, w->named, "a", TOLD(vram_named_info));
+CALL_WITH(vram_named_info_at, NAMED, ROW_INVALID, w->named, 0, TOLD(vram_named_info));
+CALL_WITH(vram_named_stats_get, NAMED, 0, w->named, TOLD(vram_named_stats));
+CALL_WITH(vram_named_write, NAMED, 0, w->named, VRAM_REPORT_JSON, call_ignore_text, NULL);

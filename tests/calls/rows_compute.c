@@ -9,22 +9,12 @@
 
 static const unsigned char message[4096];
 
-CALL(vram_ring_create, POOL, ROW_USES_QUEUE) {
-    vram_ring_options options = {.size = sizeof options,
-                                 .strategy = VRAM_RING_DMA_POLLING,
-                                 .input_capacity = 8,
-                                 .output_capacity = 8,
-                                 .queue = w->queue};
-    return TRY(vram_ring_create, w->pool, &options, &w->made.ring);
-}
-
-CALL(vram_ring_destroy, RING, ROW_NEVER_FAILS) {
-    return TRY(vram_ring_destroy, OR_NULL(w->ring));
-}
-
-CALL(vram_ring_send, RING, 0) {
-    return TRY(vram_ring_send, w->ring, message, LENGTH(sizeof message), FIXED(0), FIXED(0));
-}
+CALL_WITH(vram_ring_create, POOL, ROW_USES_QUEUE, w->pool,
+          SIZED(vram_ring_options, .strategy = VRAM_RING_DMA_POLLING, .input_capacity = 8,
+                .output_capacity = 8, .queue = w->queue),
+          &w->made.ring);
+CALL_WITH(vram_ring_destroy, RING, ROW_NEVER_FAILS, OR_NULL(w->ring));
+CALL_WITH(vram_ring_send, RING, 0, w->ring, message, LENGTH(sizeof message), FIXED(0), FIXED(0));
 
 /* The ring is full and stays so. */
 CALL_AS(vram_ring_send, full, RING, ROW_UNTIL_END) {
@@ -58,14 +48,9 @@ CALL(vram_ring_flush, RING, ROW_PARTIAL) {
                   : TRY(vram_ring_flush, w->ring, OR_NULL(&messages), OR_NULL(&w->made.async));
 }
 
-CALL(vram_ring_fetch, RING, ROW_PARTIAL) {
-    uint64_t messages;
-    return TRY(vram_ring_fetch, w->ring, OR_NULL(&messages), OR_NULL(&w->made.async));
-}
-
-CALL(vram_ring_stop, RING, ROW_PARTIAL) {
-    return TRY(vram_ring_stop, w->ring);
-}
+CALL_WITH(vram_ring_fetch, RING, ROW_PARTIAL, w->ring, OR_NULL(OUT(uint64_t)),
+          OR_NULL(&w->made.async));
+CALL_WITH(vram_ring_stop, RING, ROW_PARTIAL, w->ring);
 
 CALL(vram_ring_drain, RING, ROW_TIMEOUT | ROW_PARTIAL) {
     vram_status status = vram_ring_send(w->ring, message, 100, 0, 0);
@@ -77,30 +62,17 @@ CALL_AS(vram_ring_drain, long, RING, ROW_UNTIL_END) {
     return status ? status : TRY(vram_ring_drain, w->ring, ANY(VRAM_TIMEOUT_DEFAULT));
 }
 
-CALL(vram_ring_join, RING, ROW_TIMEOUT) {
-    return TRY(vram_ring_join, w->ring, FIXED(SHORT));
-}
-
-CALL_AS(vram_ring_join, long, RING, ROW_UNTIL_END) {
-    return TRY(vram_ring_join, w->ring, ANY(VRAM_TIMEOUT_DEFAULT));
-}
-
-CALL(vram_ring_info_get, RING, 0) {
-    LOOK(vram_ring_info, TRY(vram_ring_info_get, w->ring, &info));
-}
-
-CALL(vram_ring_stats_get, RING, 0) {
-    LOOK(vram_ring_stats, TRY(vram_ring_stats_get, w->ring, &info));
-}
+CALL_WITH(vram_ring_join, RING, ROW_TIMEOUT, w->ring, FIXED(SHORT));
+CALL_WITH_AS(vram_ring_join, long, RING, ROW_UNTIL_END, w->ring, ANY(VRAM_TIMEOUT_DEFAULT));
+CALL_WITH(vram_ring_info_get, RING, 0, w->ring, TOLD(vram_ring_info));
+CALL_WITH(vram_ring_stats_get, RING, 0, w->ring, TOLD(vram_ring_stats));
 
 CALL(vram_ring_telemetry_get, RING, 0) {
     vram_ring_telemetry telemetry = {0};
     return TRY(vram_ring_telemetry_get, w->ring, &telemetry);
 }
 
-CALL(vram_ring_check, RING, 0) {
-    return TRY(vram_ring_check, w->ring);
-}
+CALL_WITH(vram_ring_check, RING, 0, w->ring);
 
 /* ------------------------------------------------------------------- schedulers */
 
@@ -118,31 +90,14 @@ static vram_matmul product_of(struct world *w, float *c) {
                          .weights = w->weights};
 }
 
-CALL(vram_scheduler_create, POOL, 0) {
-    return TRY(vram_scheduler_create, OR_NULL(w->pool), NULL, &w->made.scheduler);
-}
-
-CALL_AS(vram_scheduler_create, options, POOL, 0) {
-    vram_scheduler_options options = {.size = sizeof options, .cpu_threads = 1};
-    return TRY(vram_scheduler_create, OR_NULL(w->pool), &options, &w->made.scheduler);
-}
-
-CALL(vram_scheduler_destroy, SCHEDULER, 0) {
-    return TRY(vram_scheduler_destroy, OR_NULL(w->scheduler));
-}
-
-CALL(vram_scheduler_calibrate, SCHEDULER, ROW_SLOW) {
-    return TRY(vram_scheduler_calibrate, w->scheduler, NULL);
-}
-
-CALL(vram_weights_create, SCHEDULER, ROW_CHOOSES) {
-    vram_weights_options options = {.size = sizeof options, .k = SIDE, .n = SIDE, .b = operand};
-    return TRY(vram_weights_create, w->scheduler, &options, &w->made.weights);
-}
-
-CALL(vram_weights_destroy, WEIGHTS, 0) {
-    return TRY(vram_weights_destroy, OR_NULL(w->weights));
-}
+CALL_WITH(vram_scheduler_create, POOL, 0, OR_NULL(w->pool), NULL, &w->made.scheduler);
+CALL_WITH_AS(vram_scheduler_create, options, POOL, 0, OR_NULL(w->pool),
+             SIZED(vram_scheduler_options, .cpu_threads = 1), &w->made.scheduler);
+CALL_WITH(vram_scheduler_destroy, SCHEDULER, 0, OR_NULL(w->scheduler));
+CALL_WITH(vram_scheduler_calibrate, SCHEDULER, ROW_SLOW, w->scheduler, NULL);
+CALL_WITH(vram_weights_create, SCHEDULER, ROW_CHOOSES, w->scheduler,
+          SIZED(vram_weights_options, .k = SIDE, .n = SIDE, .b = operand), &w->made.weights);
+CALL_WITH(vram_weights_destroy, WEIGHTS, 0, OR_NULL(w->weights));
 
 CALL(vram_matmul_run, SCHEDULER, 0) {
     float c[SIDE * SIDE];
@@ -186,13 +141,8 @@ CALL(vram_matmul_plan_get, SCHEDULER, 0) {
     return TRY(vram_matmul_plan_get, w->scheduler, &product, &plan);
 }
 
-CALL(vram_matmul_warm_up, SCHEDULER, 0) {
-    return TRY(vram_matmul_warm_up, w->scheduler, FIXED(SIDE), FIXED(SIDE), FIXED(SIDE));
-}
-
-CALL(vram_scheduler_stats_get, SCHEDULER, 0) {
-    LOOK(vram_scheduler_stats, TRY(vram_scheduler_stats_get, w->scheduler, &info));
-}
+CALL_WITH(vram_matmul_warm_up, SCHEDULER, 0, w->scheduler, FIXED(SIDE), FIXED(SIDE), FIXED(SIDE));
+CALL_WITH(vram_scheduler_stats_get, SCHEDULER, 0, w->scheduler, TOLD(vram_scheduler_stats));
 
 static vram_distance distance_of(float *distances) {
     return (vram_distance){.size = sizeof(vram_distance),
@@ -235,14 +185,8 @@ static vram_status map_labels(void *user, const int32_t *labels, size_t count, i
     return VRAM_OK;
 }
 
-CALL(vram_labels_create, CONTEXT, 0) {
-    vram_labels_options options = {.size = sizeof options};
-    return TRY(vram_labels_create, &options, &w->made.labels);
-}
-
-CALL(vram_labels_destroy, LABELS, 0) {
-    return TRY(vram_labels_destroy, OR_NULL(w->labels));
-}
+CALL_WITH(vram_labels_create, CONTEXT, 0, PLAIN(vram_labels_options), &w->made.labels);
+CALL_WITH(vram_labels_destroy, LABELS, 0, OR_NULL(w->labels));
 
 CALL(vram_labels_get, LABELS, 0) {
     const int32_t labels[] = {1, 2, 3};
@@ -252,14 +196,8 @@ CALL(vram_labels_get, LABELS, 0) {
                &mapped);
 }
 
-CALL(vram_labels_clear, LABELS, 0) {
-    uint64_t bytes;
-    return TRY(vram_labels_clear, w->labels, OR_NULL(&bytes));
-}
-
-CALL(vram_labels_info_get, LABELS, 0) {
-    LOOK(vram_labels_info, TRY(vram_labels_info_get, w->labels, &info));
-}
+CALL_WITH(vram_labels_clear, LABELS, 0, w->labels, OR_NULL(OUT(uint64_t)));
+CALL_WITH(vram_labels_info_get, LABELS, 0, w->labels, TOLD(vram_labels_info));
 
 /* ----------------------------------------------------------------------- models */
 

@@ -11,54 +11,31 @@ CALL(vram_context_create, CONTEXT, 0) {
     return TRY(vram_context_create, &options, &w->made.context);
 }
 
-CALL(vram_context_destroy, CONTEXT, ROW_WALKS | ROW_NEVER_FAILS) {
-    return TRY(vram_context_destroy, OR_NULL(w->context));
-}
+CALL_WITH(vram_context_destroy, CONTEXT, ROW_WALKS | ROW_NEVER_FAILS, OR_NULL(w->context));
 
 CALL(vram_backend_count, CONTEXT, 0) {
     vram_backend_count(w->context);
     return VRAM_OK;
 }
 
-CALL(vram_backend_info_get, CONTEXT, 0) {
-    LOOK(vram_backend_info, TRY(vram_backend_info_get, w->context, 0, &info));
-}
+CALL_WITH(vram_backend_info_get, CONTEXT, 0, w->context, 0, TOLD(vram_backend_info));
 
 CALL(vram_device_count, CONTEXT, 0) {
     vram_device_count(w->context);
     return VRAM_OK;
 }
 
-CALL(vram_device_info_get, CONTEXT, 0) {
-    LOOK(vram_device_info, TRY(vram_device_info_get, w->context, 0, &info));
-}
-
-CALL(vram_device_best, CONTEXT, 0) {
-    uint32_t index;
-    return TRY(vram_device_best, w->context, &index);
-}
-
-CALL(vram_device_select, CONTEXT, 0) {
-    vram_select_options options = {.size = sizeof options, .bytes = 1000};
-    uint32_t index;
-    return TRY(vram_device_select, w->context, &options, &index);
-}
-
-CALL(vram_model_select, CONTEXT, 0) {
-    vram_model_select_options options = {.size = sizeof options, .bytes = 1000};
-    vram_model_place place = {.size = sizeof place};
-    return TRY(vram_model_select, w->context, &options, &place);
-}
-
-CALL(vram_device_open, CONTEXT, ROW_WALKS) {
-    return TRY(vram_device_open, w->context, 0, &w->made.device);
-}
+CALL_WITH(vram_device_info_get, CONTEXT, 0, w->context, 0, TOLD(vram_device_info));
+CALL_WITH(vram_device_best, CONTEXT, 0, w->context, OUT(uint32_t));
+CALL_WITH(vram_device_select, CONTEXT, 0, w->context, SIZED(vram_select_options, .bytes = 1000),
+          OUT(uint32_t));
+CALL_WITH(vram_model_select, CONTEXT, 0, w->context,
+          SIZED(vram_model_select_options, .bytes = 1000), PLAIN(vram_model_place));
+CALL_WITH(vram_device_open, CONTEXT, ROW_WALKS, w->context, 0, &w->made.device);
 
 /* The simulation's own calls. */
 
-CALL(vram_sim_fault_set, CONTEXT, 0) {
-    return TRY(vram_sim_fault_set, w->context, NULL);
-}
+CALL_WITH(vram_sim_fault_set, CONTEXT, 0, w->context, NULL);
 
 CALL_AS(vram_sim_fault_set, plan, CONTEXT, ROW_ALONE) {
     vram_sim_fault plan = {.size = sizeof plan, .nth = 1000000, .code = VRAM_SIM_OUT_OF_MEMORY};
@@ -67,22 +44,10 @@ CALL_AS(vram_sim_fault_set, plan, CONTEXT, ROW_ALONE) {
     return status;
 }
 
-CALL(vram_sim_state_get, CONTEXT, ROW_WALKS) {
-    LOOK(vram_sim_state, TRY(vram_sim_state_get, w->context, &info));
-}
-
-CALL(vram_sim_clock_advance, CONTEXT, ROW_WALKS) {
-    return TRY(vram_sim_clock_advance, w->context, ANY(1000));
-}
-
-CALL(vram_sim_others_set, CONTEXT, 0) {
-    return TRY(vram_sim_others_set, w->context, 0, ANY(4096));
-}
-
-CALL(vram_sim_journal_get, CONTEXT, 0) {
-    vram_sim_entry entry;
-    return TRY(vram_sim_journal_get, w->context, 0, &entry);
-}
+CALL_WITH(vram_sim_state_get, CONTEXT, ROW_WALKS, w->context, TOLD(vram_sim_state));
+CALL_WITH(vram_sim_clock_advance, CONTEXT, ROW_WALKS, w->context, ANY(1000));
+CALL_WITH(vram_sim_others_set, CONTEXT, 0, w->context, 0, ANY(4096));
+CALL_WITH(vram_sim_journal_get, CONTEXT, 0, w->context, 0, OUT(vram_sim_entry));
 
 CALL(vram_sim_violation, CONTEXT, ROW_INVALID) {
     char text[100];
@@ -92,21 +57,10 @@ CALL(vram_sim_violation, CONTEXT, ROW_INVALID) {
 
 /* ---------------------------------------------------------------------- devices */
 
-CALL(vram_device_close, DEVICE, ROW_WALKS | ROW_NEVER_FAILS) {
-    return TRY(vram_device_close, OR_NULL(w->device));
-}
-
-CALL(vram_device_describe, DEVICE, 0) {
-    LOOK(vram_device_info, TRY(vram_device_describe, w->device, &info));
-}
-
-CALL(vram_device_peer_enable, PEER, 0) {
-    return TRY(vram_device_peer_enable, w->device, w->peer);
-}
-
-CALL(vram_memory_info_get, DEVICE, 0) {
-    LOOK(vram_memory_info, TRY(vram_memory_info_get, w->device, &info));
-}
+CALL_WITH(vram_device_close, DEVICE, ROW_WALKS | ROW_NEVER_FAILS, OR_NULL(w->device));
+CALL_WITH(vram_device_describe, DEVICE, 0, w->device, TOLD(vram_device_info));
+CALL_WITH(vram_device_peer_enable, PEER, 0, w->device, w->peer);
+CALL_WITH(vram_memory_info_get, DEVICE, 0, w->device, TOLD(vram_memory_info));
 
 CALL(vram_visibility_detect, DEVICE, 0) {
     vram_visibility visibility;
@@ -114,17 +68,11 @@ CALL(vram_visibility_detect, DEVICE, 0) {
     return TRY(vram_visibility_detect, w->device, NULL, &visibility, OR_NULL(reason));
 }
 
-CALL(vram_device_alloc, DEVICE, 0) {
-    return TRY(vram_device_alloc, w->device, COPY_BYTES, VRAM_MEMORY_DEVICE, &w->made.memory);
-}
-
-CALL_AS(vram_device_alloc, pinned, DEVICE, 0) {
-    return TRY(vram_device_alloc, w->device, COPY_BYTES, VRAM_MEMORY_PINNED, &w->made.memory);
-}
-
-CALL_AS(vram_device_alloc, managed, DEVICE, 0) {
-    return TRY(vram_device_alloc, w->device, COPY_BYTES, VRAM_MEMORY_MANAGED, &w->made.memory);
-}
+CALL_WITH(vram_device_alloc, DEVICE, 0, w->device, COPY_BYTES, VRAM_MEMORY_DEVICE, &w->made.memory);
+CALL_WITH_AS(vram_device_alloc, pinned, DEVICE, 0, w->device, COPY_BYTES, VRAM_MEMORY_PINNED,
+             &w->made.memory);
+CALL_WITH_AS(vram_device_alloc, managed, DEVICE, 0, w->device, COPY_BYTES, VRAM_MEMORY_MANAGED,
+             &w->made.memory);
 
 CALL_AS(vram_device_free, pinned, DEVICE, ROW_INVALID) {
     vram_addr addr;
@@ -138,9 +86,7 @@ CALL_AS(vram_device_free, managed, DEVICE, ROW_INVALID) {
     return status ? status : TRY(vram_device_free, w->device, addr);
 }
 
-CALL(vram_device_free, MEMORY, ROW_INVALID) {
-    return TRY(vram_device_free, w->device, w->memory);
-}
+CALL_WITH(vram_device_free, MEMORY, ROW_INVALID, w->device, w->memory);
 
 CALL(vram_device_advise, DEVICE, ROW_INVALID) {
     vram_addr addr;
@@ -150,38 +96,20 @@ CALL(vram_device_advise, DEVICE, ROW_INVALID) {
                         ANY(VRAM_TARGET_OWN));
 }
 
-CALL(vram_native, MEMORY, ROW_INVALID) {
-    LOOK(vram_native_info, TRY(vram_native, w->memory, &info));
-}
-
-CALL_AS(vram_native, block, BLOCK, ROW_INVALID) {
-    LOOK(vram_native_info, TRY(vram_native, w->spare, &info));
-}
-
-CALL(vram_range_create, DEVICE, 0) {
-    return TRY(vram_range_create, w->device, 2 << 20, &w->made.range);
-}
-
-CALL(vram_range_destroy, RANGE, ROW_INVALID) {
-    return TRY(vram_range_destroy, w->device, w->range);
-}
-
-CALL(vram_physical_create, DEVICE, 0) {
-    return TRY(vram_physical_create, w->device, 2 << 20, &w->made.physical);
-}
-
-CALL(vram_physical_destroy, PHYSICAL, ROW_BUSY) {
-    return TRY(vram_physical_destroy, OR_NULL(w->physical));
-}
+CALL_WITH(vram_native, MEMORY, ROW_INVALID, w->memory, TOLD(vram_native_info));
+CALL_WITH_AS(vram_native, block, BLOCK, ROW_INVALID, w->spare, TOLD(vram_native_info));
+CALL_WITH(vram_range_create, DEVICE, 0, w->device, 2 << 20, &w->made.range);
+CALL_WITH(vram_range_destroy, RANGE, ROW_INVALID, w->device, w->range);
+CALL_WITH(vram_physical_create, DEVICE, 0, w->device, 2 << 20, &w->made.physical);
+CALL_WITH(vram_physical_destroy, PHYSICAL, ROW_BUSY, OR_NULL(w->physical));
 
 CALL(vram_physical_bytes, PHYSICAL, 0) {
     vram_physical_bytes(w->physical);
     return VRAM_OK;
 }
 
-CALL(vram_range_map, RANGE, ROW_INVALID | ROW_LOSES) {
-    return TRY(vram_range_map, w->device, w->range, &w->physical, FIXED(1));
-}
+CALL_WITH(vram_range_map, RANGE, ROW_INVALID | ROW_LOSES, w->device, w->range, &w->physical,
+          FIXED(1));
 
 CALL(vram_range_unmap, RANGE, ROW_INVALID | ROW_BUSY | ROW_PARTIAL) {
     vram_status status = vram_range_map(w->device, w->range, &w->physical, 1);
@@ -252,18 +180,10 @@ CALL(vram_pool_shared, DEVICE, ROW_INVALID) {
 
 /* ----------------------------------------------------------------------- queues */
 
-CALL(vram_queue_create, DEVICE, 0) {
-    return TRY(vram_queue_create, w->device, NULL, &w->made.queue);
-}
-
-CALL_AS(vram_queue_create, options, DEVICE, 0) {
-    vram_queue_options options = {.size = sizeof options};
-    return TRY(vram_queue_create, w->device, &options, &w->made.queue);
-}
-
-CALL(vram_queue_destroy, QUEUE, 0) {
-    return TRY(vram_queue_destroy, OR_NULL(w->queue));
-}
+CALL_WITH(vram_queue_create, DEVICE, 0, w->device, NULL, &w->made.queue);
+CALL_WITH_AS(vram_queue_create, options, DEVICE, 0, w->device, PLAIN(vram_queue_options),
+             &w->made.queue);
+CALL_WITH(vram_queue_destroy, QUEUE, 0, OR_NULL(w->queue));
 
 CALL(vram_queue_adopt, DEVICE, 0) {
     static int native;
@@ -279,47 +199,18 @@ CALL(vram_queue_shared, DEVICE, 0) {
     return status ? status : vram_queue_end(queue);
 }
 
-CALL(vram_queue_end, ADOPTED, 0) {
-    return TRY(vram_queue_end, OR_NULL(w->adopted));
-}
-
-CALL(vram_capture_begin, ADOPTED, 0) {
-    return TRY(vram_capture_begin, w->adopted, &w->captured);
-}
-
-CALL(vram_capture_end, CAPTURED, 0) {
-    return TRY(vram_capture_end, OR_NULL(w->captured));
-}
-
-CALL(vram_queue_native, QUEUE, 0) {
-    void *native;
-    return TRY(vram_queue_native, w->queue, &native);
-}
-
-CALL(vram_queue_poll, QUEUE, ROW_NOT_READY) {
-    return TRY(vram_queue_poll, w->queue);
-}
-
-CALL(vram_queue_wait, QUEUE, 0) {
-    return TRY(vram_queue_wait, w->queue, ANY(VRAM_TIMEOUT_DEFAULT));
-}
-
-CALL(vram_queue_mark, QUEUE, 0) {
-    return TRY(vram_queue_mark, w->queue, &w->point);
-}
-
-CALL(vram_point_poll, POINT, ROW_NOT_READY) {
-    return TRY(vram_point_poll, w->point);
-}
-
-CALL(vram_point_wait, POINT, 0) {
-    return TRY(vram_point_wait, w->point, ANY(VRAM_TIMEOUT_DEFAULT));
-}
+CALL_WITH(vram_queue_end, ADOPTED, 0, OR_NULL(w->adopted));
+CALL_WITH(vram_capture_begin, ADOPTED, 0, w->adopted, &w->captured);
+CALL_WITH(vram_capture_end, CAPTURED, 0, OR_NULL(w->captured));
+CALL_WITH(vram_queue_native, QUEUE, 0, w->queue, OUT(void *));
+CALL_WITH(vram_queue_poll, QUEUE, ROW_NOT_READY, w->queue);
+CALL_WITH(vram_queue_wait, QUEUE, 0, w->queue, ANY(VRAM_TIMEOUT_DEFAULT));
+CALL_WITH(vram_queue_mark, QUEUE, 0, w->queue, &w->point);
+CALL_WITH(vram_point_poll, POINT, ROW_NOT_READY, w->point);
+CALL_WITH(vram_point_wait, POINT, 0, w->point, ANY(VRAM_TIMEOUT_DEFAULT));
 
 /* Of a queue that ends, and on it. */
-CALL(vram_queue_after, POINT, 0) {
-    return TRY(vram_queue_after, w->other, w->point);
-}
+CALL_WITH(vram_queue_after, POINT, 0, w->other, w->point);
 
 CALL_AS(vram_queue_after, itself, QUEUE, 0) {
     vram_point point;
@@ -327,17 +218,12 @@ CALL_AS(vram_queue_after, itself, QUEUE, 0) {
     return status ? status : TRY(vram_queue_after, w->queue, point);
 }
 
-CALL(vram_queue_upload, QUEUE, ROW_UPLOAD | ROW_USES_BLOCK | ROW_INVALID) {
-    return TRY(vram_queue_upload, w->queue, w->block, w->host, LENGTH(COPY_BYTES));
-}
-
-CALL(vram_queue_download, QUEUE, ROW_DOWNLOAD | ROW_USES_BLOCK | ROW_INVALID) {
-    return TRY(vram_queue_download, w->queue, w->host, w->block, LENGTH(COPY_BYTES));
-}
-
-CALL(vram_queue_copy, QUEUE, ROW_USES_BLOCK | ROW_INVALID) {
-    return TRY(vram_queue_copy, w->queue, w->block, w->block + COPY_BYTES / 2, COPY_BYTES / 2);
-}
+CALL_WITH(vram_queue_upload, QUEUE, ROW_UPLOAD | ROW_USES_BLOCK | ROW_INVALID, w->queue, w->block,
+          w->host, LENGTH(COPY_BYTES));
+CALL_WITH(vram_queue_download, QUEUE, ROW_DOWNLOAD | ROW_USES_BLOCK | ROW_INVALID, w->queue,
+          w->host, w->block, LENGTH(COPY_BYTES));
+CALL_WITH(vram_queue_copy, QUEUE, ROW_USES_BLOCK | ROW_INVALID, w->queue, w->block,
+          w->block + COPY_BYTES / 2, COPY_BYTES / 2);
 
 CALL_AS(vram_queue_copy, peer, PEER, ROW_USES_QUEUE | ROW_INVALID) {
     vram_addr from;
@@ -346,9 +232,8 @@ CALL_AS(vram_queue_copy, peer, PEER, ROW_USES_QUEUE | ROW_INVALID) {
     return status ? status : TRY(vram_queue_copy, w->queue, w->block, from, COPY_BYTES);
 }
 
-CALL(vram_queue_fill, QUEUE, ROW_USES_BLOCK | ROW_INVALID) {
-    return TRY(vram_queue_fill, w->queue, w->block, ANY(1), ANY(1), COPY_BYTES);
-}
+CALL_WITH(vram_queue_fill, QUEUE, ROW_USES_BLOCK | ROW_INVALID, w->queue, w->block, ANY(1), ANY(1),
+          COPY_BYTES);
 
 CALL(vram_queue_prefetch, QUEUE, ROW_INVALID) {
     vram_addr addr;
@@ -363,17 +248,11 @@ static void nothing(const vram_kernel_call *call) {
     (void)call;
 }
 
-CALL(vram_kernel_create, DEVICE, 0) {
-    vram_kernel_source source = {.size = sizeof source,
-                                 .format = VRAM_KERNEL_C,
-                                 .code = (const void *)(uintptr_t)nothing,
-                                 .entry = "nothing"};
-    return TRY(vram_kernel_create, w->device, &source, &w->made.kernel);
-}
-
-CALL(vram_kernel_destroy, KERNEL, 0) {
-    return TRY(vram_kernel_destroy, OR_NULL(w->kernel));
-}
+CALL_WITH(vram_kernel_create, DEVICE, 0, w->device,
+          SIZED(vram_kernel_source, .format = VRAM_KERNEL_C,
+                .code = (const void *)(uintptr_t)nothing, .entry = "nothing"),
+          &w->made.kernel);
+CALL_WITH(vram_kernel_destroy, KERNEL, 0, OR_NULL(w->kernel));
 
 /* Beside the ends of queue and device only: a program destroys a kernel after waiting for its
    launches. */

@@ -3,31 +3,20 @@
    use. */
 #include "calls/call_table.h"
 
-CALL(vram_pool_attach, POOL, 0) {
-    return TRY(vram_pool_attach, w->pool, OR_NULL(call_ignore_end), NULL, NULL,
-               &w->made.attachment);
-}
-
-CALL(vram_attachment_wait, ATTACHMENT, ROW_USES_QUEUE) {
-    return TRY(vram_attachment_wait, w->attachment, FIXED(w->queue), ANY(VRAM_TIMEOUT_DEFAULT));
-}
-
-CALL_AS(vram_attachment_wait, none, ATTACHMENT, ROW_USES_QUEUE) {
-    return TRY(vram_attachment_wait, w->attachment, FIXED(w->queue), ANY(0));
-}
-
-CALL(vram_attachment_end, ATTACHMENT, 0) {
-    return TRY(vram_attachment_end, OR_NULL(w->attachment));
-}
+CALL_WITH(vram_pool_attach, POOL, 0, w->pool, OR_NULL(call_ignore_end), NULL, NULL,
+          &w->made.attachment);
+CALL_WITH(vram_attachment_wait, ATTACHMENT, ROW_USES_QUEUE, w->attachment, FIXED(w->queue),
+          ANY(VRAM_TIMEOUT_DEFAULT));
+CALL_WITH_AS(vram_attachment_wait, none, ATTACHMENT, ROW_USES_QUEUE, w->attachment, FIXED(w->queue),
+             ANY(0));
+CALL_WITH(vram_attachment_end, ATTACHMENT, 0, OR_NULL(w->attachment));
 
 static vram_status submit_nothing(void *user, void *native) {
     (void)user, (void)native;
     return VRAM_OK;
 }
 
-CALL(vram_queue_submit, QUEUE, 0) {
-    return TRY(vram_queue_submit, w->queue, submit_nothing, NULL);
-}
+CALL_WITH(vram_queue_submit, QUEUE, 0, w->queue, submit_nothing, NULL);
 
 CALL(vram_async_begin, DEVICE, 0) {
     vram_async_work *work;
@@ -42,15 +31,8 @@ CALL(vram_async_finish, DEVICE, 0) {
     return status ? status : TRY(vram_async_finish, work, ANY(VRAM_ERR_BACKEND));
 }
 
-CALL(vram_memory_handle_get, MEMORY, ROW_INVALID) {
-    vram_addr base;
-    uint64_t bytes;
-    return TRY(vram_memory_handle_get, w->memory, &base, &bytes);
-}
-
-CALL(vram_memory_check, MEMORY, ROW_INVALID) {
-    return TRY(vram_memory_check, w->device, w->memory, 1);
-}
+CALL_WITH(vram_memory_handle_get, MEMORY, ROW_INVALID, w->memory, OUT(vram_addr), OUT(uint64_t));
+CALL_WITH(vram_memory_check, MEMORY, ROW_INVALID, w->device, w->memory, 1);
 
 CALL(vram_host_free_later, DEVICE, 0) {
     void *memory = vram_host_alloc(1, 64);
@@ -64,16 +46,11 @@ CALL(vram_host_free_later, DEVICE, 0) {
 
 /* ------------------------------------------------------------------- of no object */
 
-CALL(vram_size_parse, CONTEXT, 0) {
-    uint64_t bytes;
-    return TRY(vram_size_parse, "1K", &bytes);
-}
+CALL_WITH(vram_size_parse, CONTEXT, 0, "1K", OUT(uint64_t));
 
 CALL(vram_option_get, CONTEXT, 0) {
     char text[64];
     return TRY(vram_option_get, "wait_timeout", OR_NULL(text), ANY(LENGTH(sizeof text)), NULL);
 }
 
-CALL(vram_option_set, CONTEXT, 0) {
-    return TRY(vram_option_set, "oom_wait", FIXED("1ms"));
-}
+CALL_WITH(vram_option_set, CONTEXT, 0, "oom_wait", FIXED("1ms"));

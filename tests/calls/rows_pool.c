@@ -6,14 +6,9 @@
 
 /* ------------------------------------------------------------------------ pools */
 
-CALL(vram_pool_create, DEVICE, 0) {
-    return TRY(vram_pool_create, w->device, NULL, &w->made.pool);
-}
-
-CALL_AS(vram_pool_create, options, DEVICE, 0) {
-    vram_pool_options options = {.size = sizeof options, .name = "another"};
-    return TRY(vram_pool_create, w->device, &options, &w->made.pool);
-}
+CALL_WITH(vram_pool_create, DEVICE, 0, w->device, NULL, &w->made.pool);
+CALL_WITH_AS(vram_pool_create, options, DEVICE, 0, w->device,
+             SIZED(vram_pool_options, .name = "another"), &w->made.pool);
 
 /* Memory that is not freed because the device ends first is freed by the device. */
 CALL(vram_provider_get, DEVICE, ROW_INVALID) {
@@ -26,34 +21,15 @@ CALL(vram_provider_get, DEVICE, ROW_INVALID) {
     return status ? status : provider.free(provider.user, addr, provider.granule);
 }
 
-CALL(vram_pool_destroy, POOL, ROW_USES_QUEUE | ROW_LOSES) {
-    return TRY(vram_pool_destroy, OR_NULL(w->pool));
-}
-
-CALL(vram_alloc, POOL, ROW_USES_QUEUE) {
-    return TRY(vram_alloc, w->pool, COPY_BYTES, OR_NULL(w->queue), &w->made.block);
-}
-
-CALL_AS(vram_alloc, large, POOL, ROW_USES_QUEUE) {
-    return TRY(vram_alloc, w->pool, 5 << 20, OR_NULL(w->queue), &w->made.block);
-}
-
-CALL_AS(vram_alloc, no_queue, POOL, 0) {
-    return TRY(vram_alloc, w->pool, 1000, NULL, &w->made.block);
-}
-
-CALL(vram_alloc_with, POOL, ROW_USES_QUEUE) {
-    vram_alloc_options options = {.size = sizeof options, .tag = "tenant/model", .name = "x"};
-    return TRY(vram_alloc_with, w->pool, COPY_BYTES, OR_NULL(w->queue), &options, &w->made.block);
-}
-
-CALL(vram_free, BLOCK, ROW_INVALID | ROW_NEVER_FAILS) {
-    return TRY(vram_free, w->spare, OR_NULL(w->queue));
-}
-
-CALL_AS(vram_free, other_queue, BLOCK, ROW_INVALID) {
-    return TRY(vram_free, w->spare, OR_NULL(w->other));
-}
+CALL_WITH(vram_pool_destroy, POOL, ROW_USES_QUEUE | ROW_LOSES, OR_NULL(w->pool));
+CALL_WITH(vram_alloc, POOL, ROW_USES_QUEUE, w->pool, COPY_BYTES, OR_NULL(w->queue), &w->made.block);
+CALL_WITH_AS(vram_alloc, large, POOL, ROW_USES_QUEUE, w->pool, 5 << 20, OR_NULL(w->queue),
+             &w->made.block);
+CALL_WITH_AS(vram_alloc, no_queue, POOL, 0, w->pool, 1000, NULL, &w->made.block);
+CALL_WITH(vram_alloc_with, POOL, ROW_USES_QUEUE, w->pool, COPY_BYTES, OR_NULL(w->queue),
+          SIZED(vram_alloc_options, .tag = "tenant/model", .name = "x"), &w->made.block);
+CALL_WITH(vram_free, BLOCK, ROW_INVALID | ROW_NEVER_FAILS, w->spare, OR_NULL(w->queue));
+CALL_WITH_AS(vram_free, other_queue, BLOCK, ROW_INVALID, w->spare, OR_NULL(w->other));
 
 CALL(vram_auto_block_auto_end, BLOCK, ROW_INVALID) {
     vram_auto_block block = {w->pool, w->spare, w->queue};
@@ -61,22 +37,16 @@ CALL(vram_auto_block_auto_end, BLOCK, ROW_INVALID) {
     return VRAM_OK;
 }
 
-CALL(vram_resize, BLOCK, ROW_INVALID | ROW_BUSY | ROW_LOSES) {
-    return TRY(vram_resize, w->spare, COPY_BYTES / 2, OR_NULL(w->queue));
-}
+CALL_WITH(vram_resize, BLOCK, ROW_INVALID | ROW_BUSY | ROW_LOSES, w->spare, COPY_BYTES / 2,
+          OR_NULL(w->queue));
 
 CALL_AS(vram_resize, larger, POOL, ROW_USES_QUEUE | ROW_INVALID | ROW_BUSY | ROW_LOSES) {
     vram_status status = vram_alloc(w->pool, 64 << 10, w->queue, &w->made.block);
     return status ? status : TRY(vram_resize, w->made.block, 1 << 20, OR_NULL(w->queue));
 }
 
-CALL(vram_use, BLOCK, ROW_INVALID) {
-    return TRY(vram_use, w->spare, w->other);
-}
-
-CALL_AS(vram_use, same_queue, BLOCK, ROW_INVALID) {
-    return TRY(vram_use, w->spare, w->queue);
-}
+CALL_WITH(vram_use, BLOCK, ROW_INVALID, w->spare, w->other);
+CALL_WITH_AS(vram_use, same_queue, BLOCK, ROW_INVALID, w->spare, w->queue);
 
 CALL(vram_pin, BLOCK, ROW_INVALID) {
     vram_status status = TRY(vram_pin, w->spare);
@@ -91,17 +61,9 @@ CALL(vram_unpin, BLOCK, ROW_INVALID) {
     return status ? status : TRY(vram_unpin, w->spare);
 }
 
-CALL(vram_block_info_get, BLOCK, ROW_INVALID) {
-    LOOK(vram_block_info, TRY(vram_block_info_get, w->spare, &info));
-}
-
-CALL(vram_pool_warm, POOL, ROW_USES_QUEUE) {
-    return TRY(vram_pool_warm, w->pool, COPY_BYTES, 4, OR_NULL(w->queue));
-}
-
-CALL(vram_pool_trim, POOL, ROW_USES_QUEUE) {
-    return TRY(vram_pool_trim, w->pool, NULL, NULL);
-}
+CALL_WITH(vram_block_info_get, BLOCK, ROW_INVALID, w->spare, TOLD(vram_block_info));
+CALL_WITH(vram_pool_warm, POOL, ROW_USES_QUEUE, w->pool, COPY_BYTES, 4, OR_NULL(w->queue));
+CALL_WITH(vram_pool_trim, POOL, ROW_USES_QUEUE, w->pool, NULL, NULL);
 
 /* With blocks of many sizes in its caches. */
 CALL_AS(vram_pool_trim, cached, POOL, ROW_USES_QUEUE | ROW_INVALID) {
@@ -138,49 +100,24 @@ CALL(vram_pool_unseal, POOL, ROW_USES_QUEUE | ROW_BUSY | ROW_INVALID) {
     return status ? status : TRY(vram_pool_unseal, w->pool, NULL);
 }
 
-CALL(vram_pool_rebuild, POOL, ROW_USES_QUEUE | ROW_BUSY) {
-    return TRY(vram_pool_rebuild, w->pool, NULL, NULL);
-}
-
-CALL(vram_pool_stats_write, POOL, 0) {
-    return TRY(vram_pool_stats_write, w->pool, VRAM_REPORT_JSON, call_ignore_text, NULL);
-}
-
-CALL(vram_pool_stats_get, POOL, 0) {
-    LOOK(vram_pool_stats, TRY(vram_pool_stats_get, w->pool, &info));
-}
+CALL_WITH(vram_pool_rebuild, POOL, ROW_USES_QUEUE | ROW_BUSY, w->pool, NULL, NULL);
+CALL_WITH(vram_pool_stats_write, POOL, 0, w->pool, VRAM_REPORT_JSON, call_ignore_text, NULL);
+CALL_WITH(vram_pool_stats_get, POOL, 0, w->pool, TOLD(vram_pool_stats));
 
 /* ------------------------------------------------------------- limits and peaks */
 
-CALL(vram_pool_limits_set, POOL, 0) {
-    vram_limits limits = {.size = sizeof limits, .hard_bytes = 32 << 20};
-    return TRY(vram_pool_limits_set, w->pool, &limits);
-}
-
-CALL(vram_pool_limits_get, POOL, 0) {
-    LOOK(vram_limits, TRY(vram_pool_limits_get, w->pool, &info));
-}
-
-CALL(vram_device_limits_set, DEVICE, ROW_WALKS) {
-    vram_limits limits = {.size = sizeof limits, .hard_bytes = 32 << 20};
-    return TRY(vram_device_limits_set, w->device, &limits);
-}
-
-CALL(vram_device_limits_get, DEVICE, 0) {
-    LOOK(vram_limits, TRY(vram_device_limits_get, w->device, &info));
-}
-
-CALL(vram_tag_quota_set, DEVICE, ROW_WALKS) {
-    return TRY(vram_tag_quota_set, w->device, "tenant", ANY(1 << 20), ANY(2 << 20));
-}
+CALL_WITH(vram_pool_limits_set, POOL, 0, w->pool, SIZED(vram_limits, .hard_bytes = 32 << 20));
+CALL_WITH(vram_pool_limits_get, POOL, 0, w->pool, TOLD(vram_limits));
+CALL_WITH(vram_device_limits_set, DEVICE, ROW_WALKS, w->device,
+          SIZED(vram_limits, .hard_bytes = 32 << 20));
+CALL_WITH(vram_device_limits_get, DEVICE, 0, w->device, TOLD(vram_limits));
+CALL_WITH(vram_tag_quota_set, DEVICE, ROW_WALKS, w->device, "tenant", ANY(1 << 20), ANY(2 << 20));
 
 static void on_tag(void *user, const vram_tag_event *event) {
     (void)user, (void)event;
 }
 
-CALL(vram_tag_handler_set, DEVICE, 0) {
-    return TRY(vram_tag_handler_set, w->device, OR_NULL(on_tag), NULL);
-}
+CALL_WITH(vram_tag_handler_set, DEVICE, 0, w->device, OR_NULL(on_tag), NULL);
 
 CALL(vram_tag_info_get, DEVICE, ROW_INVALID) {
     vram_tag_info info = {.size = sizeof info};
@@ -199,29 +136,15 @@ CALL(vram_tag_info_at, DEVICE, ROW_INVALID) {
     return status ? status : TRY(vram_tag_info_at, w->device, 0, &info);
 }
 
-CALL(vram_device_stats_get, DEVICE, ROW_WALKS) {
-    LOOK(vram_pool_stats, TRY(vram_device_stats_get, w->device, &info));
-}
-
-CALL(vram_context_stats_get, CONTEXT, ROW_WALKS) {
-    LOOK(vram_pool_stats, TRY(vram_context_stats_get, w->context, &info));
-}
-
-CALL(vram_device_stats_write, DEVICE, ROW_WALKS) {
-    return TRY(vram_device_stats_write, w->device, VRAM_REPORT_JSON, call_ignore_text, NULL);
-}
-
-CALL(vram_context_stats_write, CONTEXT, ROW_WALKS) {
-    return TRY(vram_context_stats_write, w->context, VRAM_REPORT_JSON, call_ignore_text, NULL);
-}
-
-CALL(vram_metrics_write, CONTEXT, ROW_WALKS) {
-    return TRY(vram_metrics_write, w->context, call_ignore_text, NULL);
-}
-
-CALL(vram_metrics_write_as, CONTEXT, ROW_WALKS) {
-    return TRY(vram_metrics_write_as, w->context, VRAM_METRICS_PROMETHEUS, call_ignore_text, NULL);
-}
+CALL_WITH(vram_device_stats_get, DEVICE, ROW_WALKS, w->device, TOLD(vram_pool_stats));
+CALL_WITH(vram_context_stats_get, CONTEXT, ROW_WALKS, w->context, TOLD(vram_pool_stats));
+CALL_WITH(vram_device_stats_write, DEVICE, ROW_WALKS, w->device, VRAM_REPORT_JSON, call_ignore_text,
+          NULL);
+CALL_WITH(vram_context_stats_write, CONTEXT, ROW_WALKS, w->context, VRAM_REPORT_JSON,
+          call_ignore_text, NULL);
+CALL_WITH(vram_metrics_write, CONTEXT, ROW_WALKS, w->context, call_ignore_text, NULL);
+CALL_WITH(vram_metrics_write_as, CONTEXT, ROW_WALKS, w->context, VRAM_METRICS_PROMETHEUS,
+          call_ignore_text, NULL);
 
 CALL(vram_tag_stats_get, DEVICE, ROW_WALKS | ROW_INVALID) {
     vram_pool_stats stats = {.size = sizeof stats};
@@ -229,9 +152,7 @@ CALL(vram_tag_stats_get, DEVICE, ROW_WALKS | ROW_INVALID) {
     return status ? status : TRY(vram_tag_stats_get, w->device, "tenant", &stats);
 }
 
-CALL(vram_pool_peaks_begin, POOL, 0) {
-    return TRY(vram_pool_peaks_begin, w->pool);
-}
+CALL_WITH(vram_pool_peaks_begin, POOL, 0, w->pool);
 
 CALL(vram_pool_peaks_end, POOL, 0) {
     vram_peaks peaks = {.size = sizeof peaks};
@@ -239,9 +160,7 @@ CALL(vram_pool_peaks_end, POOL, 0) {
     return status ? status : TRY(vram_pool_peaks_end, w->pool, &peaks);
 }
 
-CALL(vram_device_peaks_begin, DEVICE, ROW_WALKS) {
-    return TRY(vram_device_peaks_begin, w->device);
-}
+CALL_WITH(vram_device_peaks_begin, DEVICE, ROW_WALKS, w->device);
 
 CALL(vram_device_peaks_end, DEVICE, ROW_WALKS) {
     vram_peaks peaks = {.size = sizeof peaks};
@@ -249,9 +168,7 @@ CALL(vram_device_peaks_end, DEVICE, ROW_WALKS) {
     return status ? status : TRY(vram_device_peaks_end, w->device, &peaks);
 }
 
-CALL(vram_context_peaks_begin, CONTEXT, ROW_WALKS) {
-    return TRY(vram_context_peaks_begin, w->context);
-}
+CALL_WITH(vram_context_peaks_begin, CONTEXT, ROW_WALKS, w->context);
 
 CALL(vram_context_peaks_end, CONTEXT, ROW_WALKS) {
     vram_peaks peaks = {.size = sizeof peaks};
@@ -259,17 +176,9 @@ CALL(vram_context_peaks_end, CONTEXT, ROW_WALKS) {
     return status ? status : TRY(vram_context_peaks_end, w->context, &peaks);
 }
 
-CALL(vram_pool_peaks_reset, POOL, 0) {
-    return TRY(vram_pool_peaks_reset, w->pool);
-}
-
-CALL(vram_device_peaks_reset, DEVICE, ROW_WALKS) {
-    return TRY(vram_device_peaks_reset, w->device);
-}
-
-CALL(vram_context_peaks_reset, CONTEXT, ROW_WALKS) {
-    return TRY(vram_context_peaks_reset, w->context);
-}
+CALL_WITH(vram_pool_peaks_reset, POOL, 0, w->pool);
+CALL_WITH(vram_device_peaks_reset, DEVICE, ROW_WALKS, w->device);
+CALL_WITH(vram_context_peaks_reset, CONTEXT, ROW_WALKS, w->context);
 
 /* -------------------------------------------------------------- foreign memory */
 
@@ -280,88 +189,33 @@ CALL(vram_foreign_track, DEVICE, 0) {
     return TRY(vram_foreign_track, w->device, ANY(1000), &options, &id);
 }
 
-CALL(vram_foreign_untrack, FOREIGN, ROW_INVALID) {
-    return TRY(vram_foreign_untrack, w->device, w->foreign);
-}
-
-CALL(vram_foreign_info_get, FOREIGN, ROW_INVALID) {
-    LOOK(vram_foreign_info, TRY(vram_foreign_info_get, w->device, w->foreign, &info));
-}
-
-CALL(vram_foreign_info_after, FOREIGN, ROW_INVALID) {
-    LOOK(vram_foreign_info, TRY(vram_foreign_info_after, w->device, 0, &info));
-}
-
-CALL(vram_foreign_totals_get, FOREIGN, 0) {
-    LOOK(vram_foreign_totals, TRY(vram_foreign_totals_get, w->device, &info));
-}
+CALL_WITH(vram_foreign_untrack, FOREIGN, ROW_INVALID, w->device, w->foreign);
+CALL_WITH(vram_foreign_info_get, FOREIGN, ROW_INVALID, w->device, w->foreign,
+          TOLD(vram_foreign_info));
+CALL_WITH(vram_foreign_info_after, FOREIGN, ROW_INVALID, w->device, 0, TOLD(vram_foreign_info));
+CALL_WITH(vram_foreign_totals_get, FOREIGN, 0, w->device, TOLD(vram_foreign_totals));
 
 /* --------------------------------------------------------- pressure and cleanup */
 
-CALL(vram_pool_pressure_get, POOL, 0) {
-    LOOK(vram_pressure, TRY(vram_pool_pressure_get, w->pool, &info));
-}
-
-CALL(vram_device_pressure_get, DEVICE, ROW_WALKS) {
-    LOOK(vram_pressure, TRY(vram_device_pressure_get, w->device, &info));
-}
-
-CALL(vram_pool_watch_begin, POOL, 0) {
-    vram_watch_options options = {.size = sizeof options, .call = call_ignore_pressure};
-    return TRY(vram_pool_watch_begin, w->pool, &options, &w->made.watch);
-}
-
-CALL(vram_device_watch_begin, DEVICE, 0) {
-    vram_watch_options options = {.size = sizeof options, .call = call_ignore_pressure};
-    return TRY(vram_device_watch_begin, w->device, &options, &w->made.watch);
-}
-
-CALL(vram_watch_end, WATCH, 0) {
-    return TRY(vram_watch_end, OR_NULL(w->watch));
-}
-
-CALL_AS(vram_watch_end, device, DEVICE_WATCH, 0) {
-    return TRY(vram_watch_end, OR_NULL(w->watch));
-}
-
-CALL(vram_pool_response_set, POOL, 0) {
-    return TRY(vram_pool_response_set, w->pool, NULL);
-}
-
-CALL_AS(vram_pool_response_set, options, POOL, 0) {
-    vram_response_options options = {.size = sizeof options};
-    return TRY(vram_pool_response_set, w->pool, &options);
-}
-
-CALL_AS(vram_pool_trim, caches, POOL, ROW_USES_QUEUE) {
-    uint64_t cached;
-    return TRY(vram_pool_trim, w->pool, TRIM(.flags = VRAM_TRIM_CACHES), OR_NULL(&cached));
-}
-
-CALL(vram_device_trim, DEVICE, ROW_WALKS) {
-    uint64_t released;
-    return TRY(vram_device_trim, w->device, NULL, OR_NULL(&released));
-}
-
-CALL(vram_context_trim, CONTEXT, ROW_WALKS) {
-    uint64_t released;
-    return TRY(vram_context_trim, w->context, NULL, OR_NULL(&released));
-}
-
-CALL_AS(vram_pool_trim, rare, POOL, ROW_USES_QUEUE) {
-    uint64_t released;
-    return TRY(vram_pool_trim, w->pool, TRIM(.flags = VRAM_TRIM_RARE), OR_NULL(&released));
-}
-
-CALL(vram_pool_fragmentation_get, POOL, ROW_USES_QUEUE) {
-    LOOK(vram_fragmentation, TRY(vram_pool_fragmentation_get, w->pool, &info));
-}
-
-CALL(vram_health, DEVICE, ROW_WALKS) {
-    vram_health_info info = {.size = sizeof info};
-    vram_health_options options = {.size = sizeof options, .warn = 0.9999, .emergency = 1};
-    return TRY(vram_health, w->device, &options, &info);
-}
+CALL_WITH(vram_pool_pressure_get, POOL, 0, w->pool, TOLD(vram_pressure));
+CALL_WITH(vram_device_pressure_get, DEVICE, ROW_WALKS, w->device, TOLD(vram_pressure));
+CALL_WITH(vram_pool_watch_begin, POOL, 0, w->pool,
+          SIZED(vram_watch_options, .call = call_ignore_pressure), &w->made.watch);
+CALL_WITH(vram_device_watch_begin, DEVICE, 0, w->device,
+          SIZED(vram_watch_options, .call = call_ignore_pressure), &w->made.watch);
+CALL_WITH(vram_watch_end, WATCH, 0, OR_NULL(w->watch));
+CALL_WITH_AS(vram_watch_end, device, DEVICE_WATCH, 0, OR_NULL(w->watch));
+CALL_WITH(vram_pool_response_set, POOL, 0, w->pool, NULL);
+CALL_WITH_AS(vram_pool_response_set, options, POOL, 0, w->pool, PLAIN(vram_response_options));
+CALL_WITH_AS(vram_pool_trim, caches, POOL, ROW_USES_QUEUE, w->pool, TRIM(.flags = VRAM_TRIM_CACHES),
+             OR_NULL(OUT(uint64_t)));
+CALL_WITH(vram_device_trim, DEVICE, ROW_WALKS, w->device, NULL, OR_NULL(OUT(uint64_t)));
+CALL_WITH(vram_context_trim, CONTEXT, ROW_WALKS, w->context, NULL, OR_NULL(OUT(uint64_t)));
+CALL_WITH_AS(vram_pool_trim, rare, POOL, ROW_USES_QUEUE, w->pool, TRIM(.flags = VRAM_TRIM_RARE),
+             OR_NULL(OUT(uint64_t)));
+CALL_WITH(vram_pool_fragmentation_get, POOL, ROW_USES_QUEUE, w->pool, TOLD(vram_fragmentation));
+CALL_WITH(vram_health, DEVICE, ROW_WALKS, w->device,
+          SIZED(vram_health_options, .warn = 0.9999, .emergency = 1), TOLD(vram_health_info));
 
 CALL(vram_monitor_begin, CONTEXT, ROW_WALKS) {
     vram_monitor_options options = {
@@ -369,34 +223,20 @@ CALL(vram_monitor_begin, CONTEXT, ROW_WALKS) {
     return TRY(vram_monitor_begin, w->context, &options, &w->made.monitor);
 }
 
-CALL(vram_monitor_end, MONITOR, ROW_USES_QUEUE) {
-    return TRY(vram_monitor_end, OR_NULL(w->monitor));
-}
+CALL_WITH(vram_monitor_end, MONITOR, ROW_USES_QUEUE, OR_NULL(w->monitor));
 
 /* -------------------------------------------------------------- out of memory */
 
-CALL(vram_pool_ladder_set, POOL, 0) {
-    return TRY(vram_pool_ladder_set, w->pool, NULL);
-}
-
-CALL_AS(vram_pool_ladder_set, options, POOL, 0) {
-    vram_ladder_options options = {.size = sizeof options};
-    return TRY(vram_pool_ladder_set, w->pool, &options);
-}
+CALL_WITH(vram_pool_ladder_set, POOL, 0, w->pool, NULL);
+CALL_WITH_AS(vram_pool_ladder_set, options, POOL, 0, w->pool, PLAIN(vram_ladder_options));
 
 static uint64_t on_oom(void *user, const vram_oom_event *event) {
     (void)user, (void)event;
     return 0;
 }
 
-CALL(vram_oom_callback_add, DEVICE, 0) {
-    uint64_t id;
-    return TRY(vram_oom_callback_add, w->device, on_oom, NULL, &id);
-}
-
-CALL(vram_oom_callback_remove, OOM_CALLBACK, ROW_INVALID) {
-    return TRY(vram_oom_callback_remove, w->device, w->callback);
-}
+CALL_WITH(vram_oom_callback_add, DEVICE, 0, w->device, on_oom, NULL, OUT(uint64_t));
+CALL_WITH(vram_oom_callback_remove, OOM_CALLBACK, ROW_INVALID, w->device, w->callback);
 
 /* More than there is: the whole ladder is climbed, cleanup of the device included. */
 CALL_AS(vram_alloc, too_much, OOM_CALLBACK, ROW_USES_QUEUE | ROW_USES_BLOCK) {
@@ -424,9 +264,7 @@ static vram_error_answer on_error(void *user, const vram_error_event *event) {
     return VRAM_ERROR_FAIL;
 }
 
-CALL(vram_error_handler_set, CONTEXT, 0) {
-    return TRY(vram_error_handler_set, w->context, OR_NULL(on_error), NULL);
-}
+CALL_WITH(vram_error_handler_set, CONTEXT, 0, w->context, OR_NULL(on_error), NULL);
 
 /* --------------------------------------------------------- live blocks, traces */
 
@@ -440,48 +278,23 @@ static bool on_group(void *user, const vram_live_group *group) {
     return true;
 }
 
-CALL(vram_live_visit, POOL, ROW_USES_QUEUE) {
-    vram_live_query query = {.size = sizeof query, .pool = w->pool};
-    return TRY(vram_live_visit, &query, on_live, NULL);
-}
-
-CALL_AS(vram_live_visit, context, CONTEXT, ROW_WALKS) {
-    vram_live_query query = {.size = sizeof query, .context = w->context};
-    return TRY(vram_live_visit, &query, on_live, NULL);
-}
-
-CALL(vram_live_get, BLOCK, ROW_INVALID) {
-    LOOK(vram_live_block, TRY(vram_live_get, w->spare, &info));
-}
+CALL_WITH(vram_live_visit, POOL, ROW_USES_QUEUE, SIZED(vram_live_query, .pool = w->pool), on_live,
+          NULL);
+CALL_WITH_AS(vram_live_visit, context, CONTEXT, ROW_WALKS,
+             SIZED(vram_live_query, .context = w->context), on_live, NULL);
+CALL_WITH(vram_live_get, BLOCK, ROW_INVALID, w->spare, TOLD(vram_live_block));
 
 CALL(vram_live_stats_get, DEVICE, ROW_WALKS) {
     vram_live_query query = {.size = sizeof query, .device = w->device};
     LOOK(vram_live_stats, TRY(vram_live_stats_get, &query, &info));
 }
 
-CALL(vram_live_groups, POOL, ROW_USES_QUEUE) {
-    vram_live_query query = {.size = sizeof query, .pool = w->pool};
-    return TRY(vram_live_groups, &query, VRAM_LIVE_BY_QUEUE, on_group, NULL);
-}
-
-CALL(vram_leaks_write, CONTEXT, ROW_WALKS) {
-    vram_live_query query = {.size = sizeof query, .context = w->context};
-    return TRY(vram_leaks_write, &query, VRAM_REPORT_TEXT, call_ignore_text, NULL, NULL);
-}
-
-CALL(vram_trace_begin, CONTEXT, ROW_WALKS) {
-    vram_trace_options options = {.size = sizeof options, .path = "/tmp/vram_calls_%p.trace"};
-    return TRY(vram_trace_begin, w->context, &options, &w->made.trace);
-}
-
-CALL(vram_trace_end, TRACE, 0) {
-    return TRY(vram_trace_end, OR_NULL(w->trace));
-}
-
-CALL(vram_trace_mark, TRACE, 0) {
-    return TRY(vram_trace_mark, w->trace, "mark");
-}
-
-CALL(vram_trace_info_get, TRACE, 0) {
-    LOOK(vram_trace_info, TRY(vram_trace_info_get, w->trace, &info));
-}
+CALL_WITH(vram_live_groups, POOL, ROW_USES_QUEUE, SIZED(vram_live_query, .pool = w->pool),
+          VRAM_LIVE_BY_QUEUE, on_group, NULL);
+CALL_WITH(vram_leaks_write, CONTEXT, ROW_WALKS, SIZED(vram_live_query, .context = w->context),
+          VRAM_REPORT_TEXT, call_ignore_text, NULL, NULL);
+CALL_WITH(vram_trace_begin, CONTEXT, ROW_WALKS, w->context,
+          SIZED(vram_trace_options, .path = "/tmp/vram_calls_%p.trace"), &w->made.trace);
+CALL_WITH(vram_trace_end, TRACE, 0, OR_NULL(w->trace));
+CALL_WITH(vram_trace_mark, TRACE, 0, w->trace, "mark");
+CALL_WITH(vram_trace_info_get, TRACE, 0, w->trace, TOLD(vram_trace_info));

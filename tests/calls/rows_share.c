@@ -16,39 +16,15 @@ CALL(vram_share_token_get, SHARE, ROW_INVALID) {
     return TRY(vram_share_token_get, w->share, &token);
 }
 
-CALL(vram_share_open, SHARE, 0) {
-    return TRY(vram_share_open, w->device, &w->token, &where, &w->made.share);
-}
-
-CALL(vram_share_close, SHARE, ROW_LOSES) {
-    return TRY(vram_share_close, OR_NULL(w->share));
-}
-
-CALL(vram_share_parts_get, SHARE, 0) {
-    vram_share_part part;
-    return TRY(vram_share_parts_get, w->share, 0, FIXED(1), &part);
-}
-
-CALL(vram_share_info_get, SHARE, 0) {
-    LOOK(vram_share_info, TRY(vram_share_info_get, w->share, &info));
-}
-
-CALL(vram_share_mark, SHARE, ROW_INVALID | ROW_USES_QUEUE) {
-    uint64_t value;
-    return TRY(vram_share_mark, w->share, w->queue, &value);
-}
-
-CALL(vram_share_wait, SHARE, ROW_TIMEOUT) {
-    return TRY(vram_share_wait, w->share, FIXED(1), FIXED(1000000));
-}
-
-CALL(vram_share_publish, SHARE, ROW_INVALID) {
-    return TRY(vram_share_publish, w->share, w->share_name, NULL);
-}
-
-CALL(vram_share_open_name, SHARE, ROW_INVALID) {
-    return TRY(vram_share_open_name, w->device, w->share_name, &where, &w->made.share);
-}
+CALL_WITH(vram_share_open, SHARE, 0, w->device, &w->token, &where, &w->made.share);
+CALL_WITH(vram_share_close, SHARE, ROW_LOSES, OR_NULL(w->share));
+CALL_WITH(vram_share_parts_get, SHARE, 0, w->share, 0, FIXED(1), OUT(vram_share_part));
+CALL_WITH(vram_share_info_get, SHARE, 0, w->share, TOLD(vram_share_info));
+CALL_WITH(vram_share_mark, SHARE, ROW_INVALID | ROW_USES_QUEUE, w->share, w->queue, OUT(uint64_t));
+CALL_WITH(vram_share_wait, SHARE, ROW_TIMEOUT, w->share, FIXED(1), FIXED(1000000));
+CALL_WITH(vram_share_publish, SHARE, ROW_INVALID, w->share, w->share_name, NULL);
+CALL_WITH(vram_share_open_name, SHARE, ROW_INVALID, w->device, w->share_name, &where,
+          &w->made.share);
 
 CALL(vram_share_fabric_get, SHARE, ROW_INVALID) {
     vram_share_fabric fabric;

@@ -18,24 +18,16 @@ CALL(vram_transfer_upload, QUEUE, ROW_UPLOAD | ROW_USES_BLOCK | ROW_INVALID | RO
     return status;
 }
 
-CALL_AS(vram_transfer_upload, sync, QUEUE,
-        ROW_UPLOAD | ROW_USES_BLOCK | ROW_INVALID | ROW_UNDERWAY) {
-    vram_transfer_options options = {.size = sizeof options, .strategy = VRAM_TRANSFER_SYNC};
-    return TRY(vram_transfer_upload, w->queue, w->block, w->host, LENGTH(COPY_BYTES), &options,
-               NULL);
-}
-
-CALL(vram_transfer_download, QUEUE, ROW_DOWNLOAD | ROW_USES_BLOCK | ROW_INVALID | ROW_UNDERWAY) {
-    return TRY(vram_transfer_download, w->queue, w->host, w->block, LENGTH(COPY_BYTES), NULL,
-               OR_NULL(&w->made.async));
-}
-
-CALL_AS(vram_transfer_download, sync, QUEUE,
-        ROW_DOWNLOAD | ROW_USES_BLOCK | ROW_INVALID | ROW_UNDERWAY) {
-    vram_transfer_options options = {.size = sizeof options, .strategy = VRAM_TRANSFER_SYNC};
-    return TRY(vram_transfer_download, w->queue, w->host, w->block, LENGTH(COPY_BYTES), &options,
-               NULL);
-}
+CALL_WITH_AS(vram_transfer_upload, sync, QUEUE,
+             ROW_UPLOAD | ROW_USES_BLOCK | ROW_INVALID | ROW_UNDERWAY, w->queue, w->block, w->host,
+             LENGTH(COPY_BYTES), SIZED(vram_transfer_options, .strategy = VRAM_TRANSFER_SYNC),
+             NULL);
+CALL_WITH(vram_transfer_download, QUEUE, ROW_DOWNLOAD | ROW_USES_BLOCK | ROW_INVALID | ROW_UNDERWAY,
+          w->queue, w->host, w->block, LENGTH(COPY_BYTES), NULL, OR_NULL(&w->made.async));
+CALL_WITH_AS(vram_transfer_download, sync, QUEUE,
+             ROW_DOWNLOAD | ROW_USES_BLOCK | ROW_INVALID | ROW_UNDERWAY, w->queue, w->host,
+             w->block, LENGTH(COPY_BYTES),
+             SIZED(vram_transfer_options, .strategy = VRAM_TRANSFER_SYNC), NULL);
 
 /* From 256 KiB on ordinary memory goes through staging. */
 static vram_status staged_make(struct world *w) {
@@ -62,10 +54,8 @@ CALL_AS(vram_transfer_download, staged, POOL,
     return status ? status : vram_async_wait(&w->made.async, VRAM_TIMEOUT_DEFAULT);
 }
 
-CALL(vram_transfer_copy, QUEUE, ROW_USES_BLOCK | ROW_INVALID | ROW_UNDERWAY) {
-    return TRY(vram_transfer_copy, w->queue, w->block, w->block + COPY_BYTES / 2, COPY_BYTES / 2,
-               NULL, OR_NULL(&w->made.async));
-}
+CALL_WITH(vram_transfer_copy, QUEUE, ROW_USES_BLOCK | ROW_INVALID | ROW_UNDERWAY, w->queue,
+          w->block, w->block + COPY_BYTES / 2, COPY_BYTES / 2, NULL, OR_NULL(&w->made.async));
 
 /* From a device that is no peer: through host memory. */
 CALL_AS(vram_transfer_copy, bridged, PEER,
@@ -99,10 +89,8 @@ CALL_AS(vram_transfer_copy, bridged_in_pieces, PEER,
                         &w->made.async);
 }
 
-CALL(vram_transfer_fill, QUEUE, ROW_USES_BLOCK | ROW_INVALID | ROW_UNDERWAY) {
-    return TRY(vram_transfer_fill, w->queue, w->block, ANY(1), ANY(1), COPY_BYTES, NULL,
-               OR_NULL(&w->made.async));
-}
+CALL_WITH(vram_transfer_fill, QUEUE, ROW_USES_BLOCK | ROW_INVALID | ROW_UNDERWAY, w->queue,
+          w->block, ANY(1), ANY(1), COPY_BYTES, NULL, OR_NULL(&w->made.async));
 
 CALL(vram_transfer_batch, QUEUE, ROW_UPLOAD | ROW_USES_BLOCK | ROW_INVALID | ROW_PARTIAL) {
     vram_copy copies[4];
@@ -134,35 +122,23 @@ CALL(vram_transfer_2d, QUEUE, ROW_USES_BLOCK | ROW_INVALID | ROW_PARTIAL | ROW_C
     return TRY(vram_transfer_2d, w->queue, &copy, NULL, OR_NULL(&w->made.async));
 }
 
-CALL(vram_transfer_stats_get, DEVICE, 0) {
-    LOOK(vram_transfer_stats,
-         TRY(vram_transfer_stats_get, w->device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY, &info));
-}
-
-CALL(vram_transfer_stats_write, DEVICE, 0) {
-    return TRY(vram_transfer_stats_write, w->device, VRAM_REPORT_JSON, call_ignore_text, NULL);
-}
+CALL_WITH(vram_transfer_stats_get, DEVICE, 0, w->device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY,
+          TOLD(vram_transfer_stats));
+CALL_WITH(vram_transfer_stats_write, DEVICE, 0, w->device, VRAM_REPORT_JSON, call_ignore_text,
+          NULL);
 
 /* ----------------------------------------------------------------- async handles */
 
-CALL(vram_async_poll, ASYNC, ROW_NOT_READY) {
-    return TRY(vram_async_poll, &w->async);
-}
+CALL_WITH(vram_async_poll, ASYNC, ROW_NOT_READY, &w->async);
 
 CALL(vram_async_is_ready, ASYNC, 0) {
     vram_async_is_ready(&w->async);
     return VRAM_OK;
 }
 
-CALL(vram_async_state_get, ASYNC, 0) {
-    vram_async_state state;
-    return TRY(vram_async_state_get, &w->async, &state);
-}
-
-CALL(vram_async_wait_any, ASYNC, 0) {
-    size_t index;
-    return TRY(vram_async_wait_any, &w->async, FIXED(1), ANY(VRAM_TIMEOUT_DEFAULT), &index);
-}
+CALL_WITH(vram_async_state_get, ASYNC, 0, &w->async, OUT(vram_async_state));
+CALL_WITH(vram_async_wait_any, ASYNC, 0, &w->async, FIXED(1), ANY(VRAM_TIMEOUT_DEFAULT),
+          OUT(size_t));
 
 CALL(vram_async_fd_open, ASYNC, 0) {
     struct pollfd wanted = {.fd = -1, .events = POLLIN};
@@ -174,27 +150,15 @@ CALL(vram_async_fd_open, ASYNC, 0) {
     return status;
 }
 
-CALL(vram_async_wait, ASYNC, 0) {
-    return TRY(vram_async_wait, &w->async, ANY(VRAM_TIMEOUT_DEFAULT));
-}
-
-CALL(vram_async_result_get, ASYNC, ROW_NOT_READY) {
-    uint64_t result;
-    return TRY(vram_async_result_get, &w->async, &result);
-}
-
-CALL(vram_async_error_get, ASYNC, ROW_NOT_READY) {
-    vram_error error;
-    return TRY(vram_async_error_get, &w->async, &error);
-}
+CALL_WITH(vram_async_wait, ASYNC, 0, &w->async, ANY(VRAM_TIMEOUT_DEFAULT));
+CALL_WITH(vram_async_result_get, ASYNC, ROW_NOT_READY, &w->async, OUT(uint64_t));
+CALL_WITH(vram_async_error_get, ASYNC, ROW_NOT_READY, &w->async, OUT(vram_error));
 
 static void on_async(void *user, vram_status status) {
     (void)user, (void)status;
 }
 
-CALL(vram_async_then, ASYNC, 0) {
-    return TRY(vram_async_then, &w->async, on_async, NULL);
-}
+CALL_WITH(vram_async_then, ASYNC, 0, &w->async, on_async, NULL);
 
 CALL(vram_async_poll_all, DEVICE, ROW_WALKS) {
     uint64_t pending;
@@ -202,9 +166,7 @@ CALL(vram_async_poll_all, DEVICE, ROW_WALKS) {
     return TRY(vram_async_poll_all, w->device, OR_NULL(&pending));
 }
 
-CALL(vram_async_of_point, POINT, 0) {
-    return TRY(vram_async_of_point, w->point, OR_NULL("work"), &w->made.async);
-}
+CALL_WITH(vram_async_of_point, POINT, 0, w->point, OR_NULL("work"), &w->made.async);
 
 CALL(vram_async_end, ASYNC, 0) {
     vram_async copy = w->async;
@@ -227,77 +189,28 @@ CALL(vram_pinned_end, REGISTERED, ROW_INVALID) {
                   : TRY(vram_pinned_end, w->device, call_registered[0], sizeof call_registered[0]);
 }
 
-CALL(vram_pinned_forget, REGISTERED, 0) {
-    return TRY(vram_pinned_forget, w->device, call_registered, ANY(sizeof call_registered));
-}
-
-CALL(vram_pinned_info_get, REGISTERED, 0) {
-    LOOK(vram_pinned_info, TRY(vram_pinned_info_get, w->device, &info));
-}
-
-CALL_AS(vram_device_trim, pinned, REGISTERED, 0) {
-    uint64_t released;
-    return TRY(vram_device_trim, w->device, TRIM(.flags = VRAM_TRIM_PINNED), OR_NULL(&released));
-}
+CALL_WITH(vram_pinned_forget, REGISTERED, 0, w->device, call_registered,
+          ANY(sizeof call_registered));
+CALL_WITH(vram_pinned_info_get, REGISTERED, 0, w->device, TOLD(vram_pinned_info));
+CALL_WITH_AS(vram_device_trim, pinned, REGISTERED, 0, w->device, TRIM(.flags = VRAM_TRIM_PINNED),
+             OR_NULL(OUT(uint64_t)));
 
 /* ------------------------------------------------------------------ stream sets */
 
-CALL(vram_stream_set_create, DEVICE, 0) {
-    return TRY(vram_stream_set_create, w->device, NULL, &w->made.set);
-}
-
-CALL_AS(vram_stream_set_create, options, DEVICE, 0) {
-    vram_stream_set_options options = {.size = sizeof options};
-    return TRY(vram_stream_set_create, w->device, &options, &w->made.set);
-}
-
-CALL(vram_stream_set_destroy, STREAM_SET, 0) {
-    return TRY(vram_stream_set_destroy, OR_NULL(w->set));
-}
-
-CALL(vram_stream_set_get, STREAM_SET, 0) {
-    vram_queue *queue;
-    return TRY(vram_stream_set_get, w->set, 0, &queue);
-}
-
-CALL(vram_stream_set_find, STREAM_SET, 0) {
-    vram_queue *queue;
-    return TRY(vram_stream_set_find, w->set, "memory", &queue);
-}
-
-CALL(vram_stream_set_next, STREAM_SET, 0) {
-    vram_queue *queue;
-    return TRY(vram_stream_set_next, w->set, &queue);
-}
-
-CALL(vram_stream_set_transfer, STREAM_SET, 0) {
-    vram_queue *queue;
-    return TRY(vram_stream_set_transfer, w->set, &queue);
-}
-
-CALL(vram_stream_info_get, STREAM_SET, 0) {
-    LOOK(vram_stream_info, TRY(vram_stream_info_get, w->set, 0, &info));
-}
-
-CALL(vram_stream_set_poll, STREAM_SET, ROW_NOT_READY) {
-    return TRY(vram_stream_set_poll, w->set);
-}
-
-CALL(vram_stream_set_wait, STREAM_SET, 0) {
-    return TRY(vram_stream_set_wait, w->set, ANY(VRAM_TIMEOUT_DEFAULT));
-}
-
-CALL(vram_stream_set_mark, STREAM_SET, 0) {
-    return TRY(vram_stream_set_mark, w->set, &w->point);
-}
-
-CALL(vram_stream_set_sync, STREAM_SET, 0) {
-    return TRY(vram_stream_set_sync, w->set, &w->made.async);
-}
-
-CALL(vram_stream_set_order, STREAM_SET, 0) {
-    return TRY(vram_stream_set_order, w->set, 0, 1);
-}
+CALL_WITH(vram_stream_set_create, DEVICE, 0, w->device, NULL, &w->made.set);
+CALL_WITH_AS(vram_stream_set_create, options, DEVICE, 0, w->device, PLAIN(vram_stream_set_options),
+             &w->made.set);
+CALL_WITH(vram_stream_set_destroy, STREAM_SET, 0, OR_NULL(w->set));
+CALL_WITH(vram_stream_set_get, STREAM_SET, 0, w->set, 0, OUT(vram_queue *));
+CALL_WITH(vram_stream_set_find, STREAM_SET, 0, w->set, "memory", OUT(vram_queue *));
+CALL_WITH(vram_stream_set_next, STREAM_SET, 0, w->set, OUT(vram_queue *));
+CALL_WITH(vram_stream_set_transfer, STREAM_SET, 0, w->set, OUT(vram_queue *));
+CALL_WITH(vram_stream_info_get, STREAM_SET, 0, w->set, 0, TOLD(vram_stream_info));
+CALL_WITH(vram_stream_set_poll, STREAM_SET, ROW_NOT_READY, w->set);
+CALL_WITH(vram_stream_set_wait, STREAM_SET, 0, w->set, ANY(VRAM_TIMEOUT_DEFAULT));
+CALL_WITH(vram_stream_set_mark, STREAM_SET, 0, w->set, &w->point);
+CALL_WITH(vram_stream_set_sync, STREAM_SET, 0, w->set, &w->made.async);
+CALL_WITH(vram_stream_set_order, STREAM_SET, 0, w->set, 0, 1);
 
 CALL(vram_stream_set_after, STREAM_SET, ROW_USES_QUEUE) {
     vram_point point = {0};
@@ -305,31 +218,18 @@ CALL(vram_stream_set_after, STREAM_SET, ROW_USES_QUEUE) {
     return TRY(vram_stream_set_after, w->set, point);
 }
 
-CALL(vram_stream_set_barrier, STREAM_SET, 0) {
-    return TRY(vram_stream_set_barrier, w->set);
-}
+CALL_WITH(vram_stream_set_barrier, STREAM_SET, 0, w->set);
 
 /* -------------------------------------------------------------------- readbacks */
 
-CALL(vram_readback_create, DEVICE, 0) {
-    return TRY(vram_readback_create, w->device, NULL, &w->made.readback);
-}
+CALL_WITH(vram_readback_create, DEVICE, 0, w->device, NULL, &w->made.readback);
 
 /* With memory that is taken at once. */
-CALL_AS(vram_readback_create, slots, DEVICE, ROW_CHOOSES | ROW_LOSES) {
-    vram_readback_options options = {.size = sizeof options, .slots = 3, .bytes = 24 << 10};
-    return TRY(vram_readback_create, w->device, &options, &w->made.readback);
-}
-
-CALL(vram_readback_destroy, READBACK, 0) {
-    return TRY(vram_readback_destroy, OR_NULL(w->readback));
-}
-
-CALL(vram_readback_start, READBACK, ROW_INVALID | ROW_UNDERWAY) {
-    uint64_t number;
-    return TRY(vram_readback_start, w->readback, OR_NULL(w->queue), w->block, 4096,
-               OR_NULL(&number));
-}
+CALL_WITH_AS(vram_readback_create, slots, DEVICE, ROW_CHOOSES | ROW_LOSES, w->device,
+             SIZED(vram_readback_options, .slots = 3, .bytes = 24 << 10), &w->made.readback);
+CALL_WITH(vram_readback_destroy, READBACK, 0, OR_NULL(w->readback));
+CALL_WITH(vram_readback_start, READBACK, ROW_INVALID | ROW_UNDERWAY, w->readback, OR_NULL(w->queue),
+          w->block, 4096, OR_NULL(OUT(uint64_t)));
 
 CALL(vram_readback_start_spans, READBACK, ROW_UNDERWAY) {
     uint64_t number;
@@ -340,22 +240,10 @@ CALL(vram_readback_start_spans, READBACK, ROW_UNDERWAY) {
                         OR_NULL(&number));
 }
 
-CALL(vram_readback_poll, READBACK, ROW_NOT_READY) {
-    return TRY(vram_readback_poll, w->readback, 1);
-}
-
-CALL(vram_readback_wait, READBACK, 0) {
-    return TRY(vram_readback_wait, w->readback, 1, ANY(VRAM_TIMEOUT_DEFAULT));
-}
-
-CALL(vram_readback_point, READBACK, 0) {
-    vram_point point;
-    return TRY(vram_readback_point, w->readback, 1, &point);
-}
-
-CALL(vram_readback_async, READBACK, 0) {
-    return TRY(vram_readback_async, w->readback, 1, &w->made.async);
-}
+CALL_WITH(vram_readback_poll, READBACK, ROW_NOT_READY, w->readback, 1);
+CALL_WITH(vram_readback_wait, READBACK, 0, w->readback, 1, ANY(VRAM_TIMEOUT_DEFAULT));
+CALL_WITH(vram_readback_point, READBACK, 0, w->readback, 1, OUT(vram_point));
+CALL_WITH(vram_readback_async, READBACK, 0, w->readback, 1, &w->made.async);
 
 CALL(vram_readback_latest, READBACK, ROW_NOT_READY) {
     vram_frame frame;
@@ -366,48 +254,18 @@ CALL(vram_readback_latest, READBACK, ROW_NOT_READY) {
     return status;
 }
 
-CALL(vram_readback_next, READBACK, 0) {
-    vram_frame frame;
-    return TRY(vram_readback_next, w->readback, ANY(VRAM_TIMEOUT_DEFAULT), &frame);
-}
-
-CALL(vram_readback_release, FRAME, ROW_INVALID) {
-    return TRY(vram_readback_release, w->readback, w->frame.number);
-}
-
-CALL(vram_readback_stats_get, READBACK, 0) {
-    LOOK(vram_readback_stats, TRY(vram_readback_stats_get, w->readback, &info));
-}
+CALL_WITH(vram_readback_next, READBACK, 0, w->readback, ANY(VRAM_TIMEOUT_DEFAULT), OUT(vram_frame));
+CALL_WITH(vram_readback_release, FRAME, ROW_INVALID, w->readback, w->frame.number);
+CALL_WITH(vram_readback_stats_get, READBACK, 0, w->readback, TOLD(vram_readback_stats));
 
 /* ------------------------------------------------------------------------ feeds */
 
-CALL(vram_feed_create, DEVICE, 0) {
-    return TRY(vram_feed_create, w->device, NULL, &w->made.feed);
-}
-
-CALL_AS(vram_feed_create, slots, DEVICE, ROW_CHOOSES | ROW_LOSES) {
-    vram_feed_options options = {.size = sizeof options, .slots = 3, .bytes = 24 << 10};
-    return TRY(vram_feed_create, w->device, &options, &w->made.feed);
-}
-
-CALL(vram_feed_destroy, FEED, 0) {
-    return TRY(vram_feed_destroy, OR_NULL(w->feed));
-}
-
-CALL(vram_feed_begin, FEED, 0) {
-    vram_feed_block block;
-    return TRY(vram_feed_begin, w->feed, 4096, ANY(VRAM_TIMEOUT_DEFAULT), &block);
-}
-
-CALL(vram_feed_submit, FEED_BLOCK, ROW_INVALID | ROW_PARTIAL) {
-    return TRY(vram_feed_submit, w->feed, w->queue, w->block, w->feed_block.number, 4096,
-               OR_NULL(&w->made.async));
-}
-
-CALL(vram_feed_release, FEED_BLOCK, ROW_INVALID) {
-    return TRY(vram_feed_release, w->feed, w->feed_block.number);
-}
-
-CALL(vram_feed_stats_get, FEED, 0) {
-    LOOK(vram_feed_stats, TRY(vram_feed_stats_get, w->feed, &info));
-}
+CALL_WITH(vram_feed_create, DEVICE, 0, w->device, NULL, &w->made.feed);
+CALL_WITH_AS(vram_feed_create, slots, DEVICE, ROW_CHOOSES | ROW_LOSES, w->device,
+             SIZED(vram_feed_options, .slots = 3, .bytes = 24 << 10), &w->made.feed);
+CALL_WITH(vram_feed_destroy, FEED, 0, OR_NULL(w->feed));
+CALL_WITH(vram_feed_begin, FEED, 0, w->feed, 4096, ANY(VRAM_TIMEOUT_DEFAULT), OUT(vram_feed_block));
+CALL_WITH(vram_feed_submit, FEED_BLOCK, ROW_INVALID | ROW_PARTIAL, w->feed, w->queue, w->block,
+          w->feed_block.number, 4096, OR_NULL(&w->made.async));
+CALL_WITH(vram_feed_release, FEED_BLOCK, ROW_INVALID, w->feed, w->feed_block.number);
+CALL_WITH(vram_feed_stats_get, FEED, 0, w->feed, TOLD(vram_feed_stats));
