@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""top_test.py BINARY [--update]: the screens of `vram top` in tmux, compared with screens/*.txt, and its text forms.
+"""top_test.py BINARY [--update]: the screens of `vram top` in tmux, compared with screens.txt, and its text forms.
 
 --update writes the screens anew (look at the difference). Exit code 77 (skipped) without tmux, or if this build of the
 command has no screen.
@@ -20,7 +20,7 @@ import time
 sys.dont_write_bytecode = True
 import pages  # noqa: E402
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+SCREENS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "screens.txt")
 CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 
 
@@ -68,17 +68,19 @@ class Terminal:
         shutil.rmtree(self.folder)
 
 
+with open(SCREENS, encoding="utf-8") as stream:
+    parts = re.split(r"^== (\w+)\n", stream.read(), flags=re.M)
+known = dict(zip(parts[1::2], parts[2::2]))
+
+
 def compare(name, shown, update, terminal=None):
     """The screen without the time of day, which is another one each time. A terminal is drawn piece by piece, so
     there is time for the last of them."""
     shown = CLOCK.sub("hh:mm:ss", shown, count=1)
-    path = os.path.join(HERE, "screens", name + ".txt")
     if update:
-        with open(path, "w", encoding="utf-8") as stream:
-            stream.write(shown)
+        known[name] = shown
         return
-    with open(path, encoding="utf-8") as stream:
-        expected = stream.read()
+    expected = known[name]
     deadline = time.monotonic() + 10
     while terminal and shown != expected and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -279,6 +281,9 @@ def main(arguments):
     for trial in trials:
         with tempfile.TemporaryDirectory() as runtime:
             trial(binary, runtime, update)
+    if update:
+        with open(SCREENS, "w", encoding="utf-8") as stream:
+            stream.write("".join(f"== {name}\n{shown}" for name, shown in sorted(known.items())))
     print("all passed")
     return 0
 
