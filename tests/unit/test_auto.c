@@ -194,6 +194,17 @@ TEST(ended_before, "sim:memory=1G") {
     expect_no_record();
 }
 
+/* A block whose queue has ended is freed all the same. */
+TEST(a_block_outlives_its_queue, "sim:memory=64M") {
+    vram_auto_block block = {.pool = pool_of(rig, 0), .queue = rig->queue};
+    assert_ok(vram_alloc(block.pool, 5000, rig->queue, &block.addr));
+    assert_ok(vram_queue_destroy(rig->queue));
+    vram_error_clear();
+    vram_auto_block_auto_end(&block);
+    expect_no_record();
+    assert_int_equal(live_in(block.pool), 0);
+}
+
 /* Queues of the program's own are left to it, but not adopted any more. */
 TEST(adopted_queues, "sim:memory=1G") {
     void *native;

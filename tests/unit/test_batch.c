@@ -83,6 +83,29 @@ TEST(growing_out_of_the_block, "sim:memory=1G") {
     assert_int_equal(live_in(pool), 0);
 }
 
+/* Many at once, and one of another kind among them, which is not in the common block. */
+TEST(large_and_mixed, "sim:memory=1G") {
+    enum { COUNT = 100, PINNED = 40 };
+    vram_batch_item items[COUNT];
+    vram_batch *batch;
+    uint32_t first;
+    vram_pool *pool = pool_of(rig, 0);
+    for (int i = 0; i < COUNT; i++) {
+        items[i] =
+            (vram_batch_item)ITEM(.elements = 3000,
+                                  .kind = i == PINNED ? VRAM_BUFFER_PINNED : VRAM_BUFFER_DEVICE);
+    }
+    assert_ok(vram_batch_create(pool, rig->queue, NULL, &batch));
+    assert_ok(vram_batch_add(batch, items, COUNT, &first));
+    assert_int_equal(live_in(pool), 1 + 1);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        assert_int_equal(buffer_of(batch, i).pinned, i == PINNED);
+        assert_int_equal(buffer_of(batch, i).used_bytes, 3000);
+    }
+    assert_ok(vram_batch_destroy(batch));
+    assert_int_equal(live_in(pool), 0);
+}
+
 TEST(acceptance_24_buffers_of_another_context_are_refused) {
     static const vram_batch_item item = ITEM(.elements = 1000);
     vram_batch *batch;

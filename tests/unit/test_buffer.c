@@ -100,6 +100,7 @@ TEST(acceptance_23_precisions_count_in_elements, "sim:memory=1G") {
     assert_int_equal(stats_of(pool).requested_bytes, 1000 * (1 + 4 + 2 + 2 + 1));
     uint64_t most = 0;
     assert_int_equal(vram_precision_size(VRAM_PRECISION_FP32, 1, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_precision_size((vram_precision)77, 1, &most), VRAM_ERR_INVALID);
     assert_int_equal(vram_precision_size(VRAM_PRECISION_FP32, UINT64_MAX / 4 + 1, &most),
                      VRAM_ERR_OVERFLOW);
     assert_ok(vram_precision_size(VRAM_PRECISION_FP32, UINT64_MAX / 4, &most));

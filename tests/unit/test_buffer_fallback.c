@@ -5,6 +5,7 @@
  * everything that can fail fails once on the way.
  */
 #include "unit/buffer_world.h"
+#include "unit/test_time.h"
 
 #define SIM "memory=64M,granule=2M,lag=20"
 
@@ -91,6 +92,12 @@ TEST(acceptance_10_falls_back_and_is_promoted) {
     assert_int_equal(stats.demoted_bytes, 5 * MIB);
     assert_int_equal(stats.fallbacks, 1); /* moves are none */
     assert_int_equal(stats.fallback_bytes, 5 * MIB);
+    assert_ok(vram_buffer_resize(second, 6 * MIB, rig.queue)); /* grows where there is room */
+    assert_true(on_device(second));
+    assert_int_equal(told.count, 4);
+    assert_int_equal(told.last.cause, VRAM_MOVE_PROMOTE);
+    assert_int_equal(told.last.from, VRAM_MEMORY_PINNED);
+    assert_int_equal(told.last.bytes, 5 * MIB);
     assert_ok(vram_buffer_destroy(second));
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     assert_ok(vram_pool_trim(pool, NULL, NULL));
@@ -150,6 +157,33 @@ TEST(a_return_needs_both) {
     assert_ok(vram_buffer_destroy(third)); /* its memory goes back to the driver at once */
     assert_int_equal(stats_of(pool).fallback_bytes, 0);
     rig_end_clean(&rig);
+}
+
+/* A return that the driver refuses is not tried at every call, but again after a second. */
+TEST(a_return_that_fails_is_not_repeated) {
+    vram_addr addr;
+    test_time_begin(3600 * SECOND, 0);
+    struct rig rig = rig_make("sim", "memory=64M,granule=64K");
+    vram_pool *pool = pool_whole(rig.device);
+    vram_buffer *large = fallback(pool, 50 * MIB, rig.queue);
+    vram_buffer *displaced = fallback(pool, 20 * MIB, rig.queue);
+    assert_ok(vram_buffer_destroy(large));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
+    fault(&rig, VRAM_SIM_ANY, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    assert_ok(vram_buffer_addr(displaced, &addr));
+    uint64_t faults = sim_state(&rig).faults;
+    assert_true(faults > 0);
+    assert_ok(vram_buffer_addr(displaced, &addr));
+    assert_int_equal(sim_state(&rig).faults, faults);
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    assert_ok(vram_buffer_addr(displaced, &addr));
+    assert_false(on_device(displaced));
+    test_time_ns += SECOND;
+    assert_ok(vram_buffer_addr(displaced, &addr));
+    assert_true(on_device(displaced));
+    rig_end_clean(&rig);
+    test_time_end();
 }
 
 /* With cpu_fallback on, a plain allocation falls back too; by default, and off, it does not. */

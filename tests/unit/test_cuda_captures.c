@@ -160,6 +160,30 @@ TEST(captured_queues_cannot_be_marked) {
     stage_close(stage);
 }
 
+/* A buffer with contents does not move into a graph that may never run. */
+TEST(a_buffer_does_not_move_in_a_capture) {
+    struct stage *stage = rig_state;
+    vram_queue *captured;
+    vram_buffer *buffer;
+    vram_addr before, after, wall;
+    stage_open(stage, 256 * MIB, "5s");
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    assert_ok(vram_queue_adopt(stage->device, stream, &captured));
+    assert_ok(vram_buffer_create(stage->pool, PAGE, captured, NULL, &buffer));
+    assert_ok(vram_alloc(stage->pool, PAGE, captured, &wall));
+    assert_ok(vram_buffer_addr(buffer, &before));
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    assert_int_equal(vram_buffer_resize(buffer, 100 * PAGE, captured), VRAM_ERR_CAPTURE);
+    assert_ok(vram_buffer_addr(buffer, &after));
+    assert_int_equal(after, before);
+    assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    assert_ok(vram_buffer_resize(buffer, 100 * PAGE, captured));
+    assert_ok(vram_buffer_destroy(buffer));
+    adoption_end(captured, stream);
+    stage_close(stage);
+}
+
 /* --------------------------------------------------------------------- in a pool */
 
 /* Beside the capture of a blocking stream the legacy stream, on which the freed block's work still

@@ -113,6 +113,25 @@ TEST(busy_queues_leave_the_caller_alone) {
     stage_close(stage);
 }
 
+/* What was written to a mapping comes back in the order of the buffer's own queue. */
+TEST(an_unmap_leaves_the_caller_alone) {
+    struct stage *stage = rig_state;
+    vram_pool *pool;
+    vram_buffer *buffer;
+    void *seen;
+    assert_ok(vram_option_set("wait_timeout", "2s"));
+    stage_open(stage);
+    assert_ok(vram_pool_create(stage->device, NULL, &pool));
+    assert_ok(vram_buffer_create(pool, MIB, stage->queue, NULL, &buffer));
+    assert_ok(vram_buffer_map(buffer, 0, MIB, VRAM_MAP_WRITE, NULL, &seen));
+    fake->hold(true);
+    assert_ok(vram_buffer_unmap(buffer));
+    assert_int_equal(vram_queue_poll(stage->queue), VRAM_ERR_NOT_READY);
+    fake->hold(false);
+    assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
+    stage_close(stage);
+}
+
 /* Pages of locked memory extend into neighbouring memory, as in any heap. */
 TEST(ordinary_memory_next_to_locked_pages) {
     enum { LOCKED = 12 * 1024 };

@@ -8,6 +8,7 @@
 #include "unit/device_world.h"
 #include "unit/pool_flags.h"
 #include "unit/stats_of.h"
+#include "unit/test_time.h"
 #include "vram/compat.h"
 #include "vram/growth.h"
 #include "vram/limits.h"
@@ -268,19 +269,25 @@ TEST(reserve_is_given_up_first, "sim:memory=64M") {
 TEST(unused_buffers_are_cleaned_up) {
     uint64_t bytes = 1;
     SKIP_UNDER(TEST_POOL_GUARDS, false, "no block changes its size in place there");
+    test_time_begin(3600 * SECOND, 0);
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_make(&rig, 0);
     vram_buffer *used = buffer_of(pool, 4 * MIB, rig.queue);
     vram_buffer *unused = buffer_of(pool, 8 * MIB, rig.queue);
     vram_buffer *recent = buffer_of(pool, 2 * MIB, rig.queue);
     assert_ok(vram_buffer_resize(unused, 0, NULL));
-    assert_ok(vram_buffer_resize(recent, 0, NULL));
-    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_BUFFERS, .idle_ns = 3600 * SECOND),
-                             &bytes)); /* none is as old as that */
-    assert_int_equal(bytes, 0);
     vram_addr addr = info_of(unused).addr;
-    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_BUFFERS), &bytes));
-    assert_int_equal(bytes, 10 * MIB);
+    test_time_ns += 50 * SECOND;
+    assert_ok(vram_buffer_resize(recent, 0, NULL));
+    test_time_ns += 20 * SECOND;
+    static const struct {
+        uint64_t idle_ns, bytes;
+    } rows[] = {{71 * SECOND, 0}, {60 * SECOND, 8 * MIB}, {0, 2 * MIB}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_BUFFERS, .idle_ns = rows[i].idle_ns),
+                                 &bytes));
+        assert_int_equal(bytes, rows[i].bytes);
+    }
     assert_int_equal(info_of(used).capacity_bytes, 4 * MIB);
     assert_int_equal(info_of(unused).capacity_bytes, 0);
     assert_int_equal(info_of(unused).addr, addr);
@@ -290,6 +297,7 @@ TEST(unused_buffers_are_cleaned_up) {
     assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_BUFFERS), NULL));
     assert_int_equal(info_of(unused).capacity_bytes, MIB);
     rig_end_clean(&rig);
+    test_time_end();
 }
 
 /* ------------------------------------------------------ drivers that lie, and damage */

@@ -209,11 +209,16 @@ TEST(refusals_reach_the_handler, "sim:memory=1G,vmm=off") {
     mender.mends = 3;
     assert_ok(vram_named_ensure(named, "a", 5 * MIB, &buffer)); /* 4, 4 and 5 are too many */
     assert_int_equal(mender.calls, 3);
-    config.growth = (vram_growth){.size = sizeof config.growth, .max_bytes = 4096};
+    config.growth =
+        (vram_growth){.size = sizeof config.growth, .min_bytes = 4096, .max_bytes = 4096};
     assert_int_equal(vram_named_add(named, "b", 1025, &config, &buffer), VRAM_ERR_LIMIT);
     assert_int_equal(mender.calls, 4);
     assert_ok(vram_named_add(named, "b", 1000, &config, &buffer));
+    assert_int_equal(info_of(named, "b").used_bytes, 4000);
+    assert_int_equal(info_of(named, "b").capacity_bytes, 4096);
+    vram_error_clear();
     assert_int_equal(vram_named_ensure(named, "b", 1025, NULL), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_LIMIT);
     assert_int_equal(mender.calls, 5);
     vram_sim_fault fault = {
         .size = sizeof fault, .nth = 1, .for_ever = true, .code = VRAM_SIM_OUT_OF_MEMORY};

@@ -116,6 +116,8 @@ TEST(refused_memory_falls_back_and_is_counted, "sim:memory=256M,journal=10000") 
     fault(rig, VRAM_SIM_PINNED_ALLOC, 1, true, VRAM_SIM_OUT_OF_MEMORY);
     assert_true(vram_status_is_exhausted(vram_alloc(pool, MIB, rig->queue, &addr)));
     assert_int_equal(addr, 7);
+    assert_true(
+        vram_status_is_exhausted(vram_buffer_create(pool, 5000, rig->queue, &options, &buffer)));
     vram_ladder_options ladder = {.size = sizeof ladder, .fallback = VRAM_FALLBACK_HOST};
     assert_ok(vram_pool_ladder_set(pool, &ladder));
     assert_ok(vram_alloc(pool, MIB, rig->queue, &addr));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_share_edges.c: peers of other users, names and planted files, and memory that runs out on
- * one side. The exporter and the reader are two contexts of one process.
+ * test_share_edges.c: peers of other users, names and planted files, and memory, handles and
+ * descriptors that run out. The exporter and the reader are two contexts of one process.
  */
+#include "base/handle.h"
 #include "base/memory.h"
 #include "share_world.h"
 
@@ -45,6 +46,49 @@ TEST(exhaustion_is_told) {
         assert_true(nth < 200);
     }
     assert_ok(vram_share_close(share));
+    worlds_close();
+}
+
+/* No handle is left for a share: neither side keeps a trace. */
+TEST_FIRST(no_handles_are_left) {
+    vram_share *share = NULL, *opened = NULL;
+    vram_share_token token;
+    worlds_open();
+    vr_handle_limits_set(0, 1);
+    assert_int_equal(vram_share_export(&block, 1, NULL, &share), VRAM_ERR_LIMIT);
+    vr_handle_limits_set(0, 0);
+    share_export_one(block, 0, &share, &token);
+    vr_handle_limits_set(0, 1);
+    assert_int_equal(vram_share_open(reader.device, &token, NULL, &opened), VRAM_ERR_LIMIT);
+    vr_handle_limits_set(0, 0);
+    assert_null(opened);
+    assert_ok(vram_share_close(share));
+    worlds_close();
+}
+
+/* Each system call of an export fails in its turn: an export that there is can be opened, and of
+   one that failed no descriptor is left. */
+TEST(no_export_is_half_made) {
+    worlds_open();
+    uint32_t descriptors = descriptors_open();
+    bool failed = true;
+    for (unsigned nth = 1; failed; nth++) {
+        vram_share *share = NULL, *opened;
+        vram_share_token token;
+        system_call_plan(nth, EMFILE);
+        vram_status status = vram_share_export(&block, 1, NULL, &share);
+        failed = atomic_load(&system_call.calls) >= nth;
+        system_call_plan(0, 0);
+        if (status == VRAM_OK) {
+            assert_ok(vram_share_token_get(share, &token));
+            assert_ok(vram_share_open(reader.device, &token, NULL, &opened));
+            assert_ok(vram_share_close(opened));
+        }
+        assert_true((status == VRAM_OK) == (share != NULL));
+        assert_ok(vram_share_close(share));
+        share_await_descriptors(descriptors);
+        assert_true(nth < 200);
+    }
     worlds_close();
 }
 
@@ -115,11 +159,14 @@ TEST(users_without_an_export_are_not_kept) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int connected = connect(fd, (struct sockaddr *)&address, sizeof address);
     ssize_t got = read(fd, refusal, sizeof refusal); /* nothing if it is only dropped, later */
+    struct pollfd closed = {.fd = fd, .events = POLLIN};
+    int ended = poll(&closed, 1, 10000);
     system_call.peer = NULL;
     close(fd);
     assert_int_equal(connected, 0);
     assert_int_equal(got, sizeof refusal);
     assert_int_equal(refusal[5], VR_WIRE_REFUSED);
+    assert_int_equal(ended, 1);
     assert_ok(vram_share_close(share));
     worlds_close();
 }
@@ -171,6 +218,23 @@ TEST(traces_of_a_share) {
     worlds_close();
 }
 
+__attribute__((noinline)) static void stack_paint(const char text[4], int phase) {
+    volatile char area[1 << 14];
+    for (size_t i = 0; i < sizeof area; i++) {
+        area[i] = text[(i + (size_t)phase) % 4];
+    }
+}
+
+/* A name of three letters that has no file, whatever was on the stack before. */
+static void expect_no_name(vram_device *device, const char *name) {
+    vram_share *opened = NULL;
+    for (int phase = 0; phase < 4; phase++) {
+        stack_paint(name, phase);
+        assert_int_equal(vram_share_open_name(device, name, NULL, &opened), VRAM_ERR_INVALID);
+        assert_non_null(strstr(vram_error_get()->text, "nothing is published"));
+    }
+}
+
 TEST(names_of_all_kinds) {
     static const char *const good[] = {"azAZ09-_", "a@[`{:/~", "x.y"};
     vram_share *shares[3], *opened = NULL;
@@ -212,6 +276,7 @@ TEST(names_of_all_kinds) {
         assert_ok(vram_share_open_name(reader.device, good[i], NULL, &opened));
         assert_ok(vram_share_close(opened));
     }
+    expect_no_name(reader.device, "abc");
     file_plant("vram-n-x.y", "somebody else's"); /* stays: the share is not named by it */
     for (int i = 0; i < 3; i++) {
         assert_ok(vram_share_close(shares[i]));
