@@ -1,59 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_model_config.c: public models by the values of their config.json: the number of parameters
- * that was published, and the bytes of a token in the cache as worked out by hand.
+ * test_model_config.c: config.json of public models and of small ones: parameters as published, and
+ * what layers cache, keep and look back at as worked out by hand.
+ * families.json has the dimensions of many more; `docs.estimates` compares published files.
  */
-#include "base/memory.h"
-#include "base/os/os.h"
+#include "model/json_reader.h"
 #include "model/model_config.h"
-#include "rig/rig.h"
-#include "vram/model.h"
-#include "vram/vram.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-/* About 25 KiB: one for all tests. */
-static vram_model model;
-
-static int fresh(void) {
-    memset(&model, 0, sizeof model);
-    model.size = sizeof model;
-    return 0;
-}
-
-static void read_config(const char *name) {
-    char path[1024];
-    fresh();
-    snprintf(path, sizeof path, "%s/%s.json", MODEL_CONFIGS, name);
-    assert_int_equal(vram_model_read(path, NULL, &model), VRAM_OK);
-    assert_int_equal(model.format, VRAM_MODEL_CONFIG);
-    assert_true(model.family_known && model.kv_known);
-}
+#include "unit/config_world.h"
 
 static uint64_t token_bytes(const char *type) {
     uint64_t bytes = 0;
     assert_int_equal(vram_model_token_bytes(&model, type, type, &bytes), VRAM_OK);
     return bytes;
 }
-
-static vram_status read_text(const char *text) {
-    char path[] = "/tmp/vram-config-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-    close(fd);
-    fresh();
-    vram_status status = vram_model_read(path, NULL, &model);
-    unlink(path);
-    return status;
-}
-
-#define DIMENSIONS                                                                                 \
-    "\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":10,\"intermediate_size\":8"
 
 /* -------------------------------------------------------------- public models */
 
@@ -80,30 +39,20 @@ static const struct published {
 };
 
 /* The issue asks for 0.1 %; all of these are exact. */
-TEST(parameters_are_the_published_ones) {
+TEST(sums_of_published_models) {
     for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
-        read_config(published[i].name);
+        assert_int_equal(read_config(published[i].name), VRAM_OK);
+        assert_int_equal(model.format, VRAM_MODEL_CONFIG);
+        assert_true(model.family_known && model.kv_known);
         if (model.parameters != published[i].parameters) {
             fail_msg("%s has %llu parameters, %llu were published", published[i].name,
                      (unsigned long long)model.parameters,
                      (unsigned long long)published[i].parameters);
         }
-    }
-}
-
-TEST(a_token_takes_what_it_takes) {
-    for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
-        read_config(published[i].name);
         assert_int_equal(token_bytes(NULL), published[i].token_bytes);
         assert_int_equal(token_bytes("F32"), 2 * published[i].token_bytes);
         /* 34 bytes for 32 numbers: keys and values are whole blocks in all of these */
         assert_int_equal(token_bytes("q8_0"), published[i].token_bytes / 2 / 32 * 34);
-    }
-}
-
-TEST(the_parts_add_up) {
-    for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
-        read_config(published[i].name);
         uint64_t bytes = model.input_bytes + model.output_bytes + model.other_bytes;
         for (uint32_t l = 0; l < model.layer_count; l++) {
             assert_true(model.layers[l].expert_bytes < model.layers[l].weight_bytes);
@@ -113,113 +62,369 @@ TEST(the_parts_add_up) {
     }
 }
 
-/* ------------------------------------------------------------ what is special */
-
-/* A token passes 2 of 8 experts of three matrices in each of 32 layers. */
-TEST(experts_that_are_not_used_are_not_active) {
-    read_config("mixtral_8x7b");
-    assert_int_equal(model.experts, 8);
-    assert_int_equal(model.active_parameters,
-                     model.parameters - UINT64_C(32) * 6 * 3 * 4096 * 14336);
-    assert_int_equal(model.layers[0].expert_bytes, UINT64_C(8) * 3 * 4096 * 14336 * 2);
-    read_config("deepseek_v3"); /* the first three layers have none */
-    assert_int_equal(model.active_parameters,
-                     model.parameters - UINT64_C(58) * 248 * 3 * 7168 * 2048);
-    assert_int_equal(model.layers[2].expert_bytes, 0);
-    assert_int_not_equal(model.layers[3].expert_bytes, 0);
+/* As vram_model_read does it, without a file. */
+static vram_status read_memory(const char *text, size_t bytes) {
+    static struct vr_config config;
+    model = (vram_model){.size = sizeof model};
+    vram_status status = vr_config_read(text, bytes, &config);
+    status = status == VRAM_OK ? vr_config_shape(&config, &model) : status;
+    return status == VRAM_OK ? vr_config_weights(&config, NULL, &model) : status;
 }
 
-TEST(windows_are_where_they_are) {
-    read_config("gemma2_9b"); /* every second layer sees all */
-    assert_int_equal(model.layers[0].window, 4096);
-    assert_int_equal(model.layers[1].window, 0);
-    read_config("gemma3_4b"); /* every sixth */
-    assert_int_equal(model.layers[4].window, 1024);
-    assert_int_equal(model.layers[5].window, 0);
-    assert_int_equal(model.layers[33].window, 1024);
-    read_config("gpt_oss_20b"); /* by its list */
-    assert_int_equal(model.layers[22].window, 128);
-    assert_int_equal(model.layers[23].window, 0);
-    read_config("mistral_7b"); /* everywhere, but llama.cpp does not apply it */
-    assert_int_equal(model.layers[31].window, 0);
-    read_config("qwen2_5_7b"); /* switched off */
-    assert_int_equal(model.layers[0].window, 0);
-    read_config("mixtral_8x7b"); /* null */
-    assert_int_equal(model.layers[0].window, 0);
+/* One entry of the list: its name, its number and its config. */
+static void check_entry(struct vr_json_reader *reader) {
+    struct vr_json_token key;
+    char name[64] = "";
+    uint64_t parameters = 0;
+    while ((key = vr_json_next(reader)).kind == VR_JSON_KEY) {
+        struct vr_json_token token = vr_json_next(reader);
+        size_t start = reader->at - 1;
+        if (vr_json_is(key, "model")) {
+            assert_true(vr_json_copy(token, name, sizeof name));
+        } else if (vr_json_is(key, "parameters")) {
+            assert_true(vr_json_unsigned_read(token, &parameters));
+        }
+        assert_true(vr_json_skip(reader, token));
+        if (!vr_json_is(key, "config")) {
+            continue;
+        }
+        vram_status status = read_memory(reader->text + start, reader->at - start);
+        double difference = (double)model.parameters / (double)parameters - 1;
+        if (status != VRAM_OK || !model.family_known || !model.kv_known || difference > 0.0005 ||
+            difference < -0.0005) {
+            fail_msg("%s: %llu parameters, %llu expected; status %d", name,
+                     (unsigned long long)model.parameters, (unsigned long long)parameters,
+                     (int)status);
+        }
+    }
 }
 
-/* DeepSeek's latent is 512 numbers, with 64 of the rotated key, for keys and values together. */
-TEST(the_latent_is_cached_once) {
-    read_config("deepseek_v3");
-    assert_int_equal(model.layers[0].k_elements, 512 + 64);
-    assert_int_equal(model.layers[0].v_elements, 0);
+/* Within a twentieth of a per cent, a tenth of what is promised. */
+TEST(every_family_has_its_parameters) {
+    static char text[1 << 20];
+    struct vr_json_reader reader;
+    struct vr_json_token token;
+    uint32_t models = 0;
+    FILE *file = fopen(MODEL_CONFIGS "/families.json", "r");
+    assert_non_null(file);
+    size_t bytes = fread(text, 1, sizeof text, file);
+    fclose(file);
+    vr_json_begin(&reader, text, bytes);
+    while ((token = vr_json_next(&reader)).kind != VR_JSON_ARRAY) { /* of models */
+        assert_int_not_equal(token.kind, VR_JSON_BAD);
+    }
+    while ((token = vr_json_next(&reader)).kind == VR_JSON_OBJECT) {
+        check_entry(&reader);
+        models++;
+    }
+    assert_int_equal(token.kind, VR_JSON_ARRAY_END);
+    assert_true(models > 90);
 }
 
-/* Three of four layers keep a state: 32 heads of 128 x 128, and three inputs of the convolution
-   over queries, keys (16 x 128 each) and values (32 x 128). Layers by hand as well. */
-TEST(hybrid_layers_keep_a_state) {
-    read_config("qwen3_next_80b");
-    assert_int_equal(model.layers[0].state_elements,
-                     32 * 128 * 128 + 3 * (2 * 16 * 128 + 32 * 128));
-    assert_int_equal(model.layers[0].k_elements, 0);
-    assert_int_equal(model.layers[3].state_elements, 0);
-    assert_int_equal(model.layers[3].k_elements, 2 * 256);
-    assert_int_equal(token_bytes("f16"), 12 * (2 * 256 + 2 * 256) * 2);
-    const uint64_t hidden = 2048, keys = 16 * 128, values = 32 * 128;
-    const uint64_t experts = hidden * 512 + 512 * 3 * hidden * 512 + 3 * hidden * 512 + hidden;
-    const uint64_t linear = hidden * (2 * keys + 2 * values) + hidden * 64 +
-                            (2 * keys + values) * 4 + 64 + 128 + values * hidden;
-    const uint64_t full =
-        hidden * 2 * 16 * 256 + 2 * hidden * 2 * 256 + 16 * 256 * hidden + 2 * 256;
-    assert_int_equal(model.layers[0].parameters, linear + 2 * hidden + experts);
-    assert_int_equal(model.layers[3].parameters, full + 2 * hidden + experts);
+/* ------------------------------------------------------------------ what layers have */
+
+enum what {
+    K,
+    V,
+    STATE,
+    WINDOW,
+    EXPERTS,
+    LAYER, /* of the layer: elements, tokens, bytes, parameters, */
+    STEP,  /* which are so many more than those of the one before */
+    TOKEN,
+    CACHING,
+    IDLE, /* bytes of a token; layers that cache; parameters that */
+          /* a token does not pass */
+    PARAMETERS,
+    WEIGHTS,
+    INPUT,
+    OUTPUT,
+    OTHER,
+    TOWER,
+    TIED,
+    KNOWN /* family */
+    ,
+    LAYERS,
+    HIDDEN,
+    HEADS,
+    VOCABULARY,
+    CONTEXT,
+    WIDEST,
+    EXPERT_COUNT
+};
+
+#define LINEAR_HIDDEN UINT64_C(2048)
+#define LINEAR_EXPERTS                                                                             \
+    (LINEAR_HIDDEN * 512 + 512 * 3 * LINEAR_HIDDEN * 512 + 3 * LINEAR_HIDDEN * 512 + LINEAR_HIDDEN)
+#define SEARCHED (UINT64_C(2) * 8192 * 8192 + UINT64_C(2) * 8192 * 1024)
+#define BIG      UINT64_C(1) /* products beyond 32 bits */
+
+static const struct {
+    const char *config; /* NULL: the same again */
+    uint32_t layer;
+    enum what what;
+    uint64_t value;
+} rows[] = {
+    /* 2 of 8 experts of three matrices in each of 32 layers; of DeepSeek the first three have none,
+       and 512 numbers, with 64 of the rotated key, are keys and values together */
+    {"mixtral_8x7b", 0, EXPERT_COUNT, 8},
+    {NULL, 0, IDLE, BIG * 32 * 6 * 3 * 4096 * 14336},
+    {NULL, 0, EXPERTS, BIG * 8 * 3 * 4096 * 14336 * 2},
+    {NULL, 0, WINDOW, 0}, /* null */
+    {"deepseek_v3", 0, IDLE, BIG * 58 * 248 * 3 * 7168 * 2048},
+    {NULL, 2, EXPERTS, 0},
+    {NULL, 0, K, 512 + 64},
+    {NULL, 0, V, 0},
+    {"gemma2_9b", 0, WINDOW, 4096}, /* every second layer sees all */
+    {NULL, 1, WINDOW, 0},
+    {NULL, 0, TIED, 1},
+    {NULL, 0, INPUT, BIG * 256000 * 3584 * 4}, /* it says float32 */
+    {NULL, 0, OUTPUT, 3584 * 4},
+    {"llama3_8b", 0, TIED, 0},
+    {NULL, 0, OUTPUT, BIG * 128256 * 4096 * 2 + 4096 * 2},
+    {"gemma3_4b", 4, WINDOW, 1024}, /* every sixth sees all */
+    {NULL, 5, WINDOW, 0},
+    {NULL, 33, WINDOW, 1024},
+    /* SigLIP: 27 layers of 1152 and 4304, patches of 14, 64 x 64 of them; and the projector */
+    {NULL, 0, OTHER,
+     BIG * 2 *
+         (27 * (4 * (1152 * 1152 + 1152) + 2 * 1152 * 4304 + 4304 + 1152 + 4 * 1152) +
+          14 * 14 * 3 * 1152 + 1152 + 64 * 64 * 1152 + 2 * 1152 + 1152 * 2560 + 1152)},
+    {"gpt_oss_20b", 22, WINDOW, 128}, /* by its list */
+    {NULL, 23, WINDOW, 0},
+    /* matrices of 17 bytes for 32 numbers, biases bf16 */
+    {NULL, 0, EXPERTS, BIG * 32 * 3 * 2880 * 2880 / 32 * 17 + BIG * 32 * 3 * 2880 * 2},
+    {"mistral_7b", 31, WINDOW, 0}, /* everywhere, but llama.cpp does not apply it */
+    {"qwen2_5_7b", 0, WINDOW, 0},  /* switched off */
+    /* Three of four layers keep a state: 32 heads of 128 x 128, and three inputs of the convolution
+       over queries, keys (16 x 128 each) and values (32 x 128) */
+    {"qwen3_next_80b", 0, STATE, 32 * 128 * 128 + 3 * (2 * 16 * 128 + 32 * 128)},
+    {NULL, 0, K, 0},
+    {NULL, 3, STATE, 0},
+    {NULL, 3, K, 2 * 256},
+    {NULL, 0, TOKEN, 12 * (2 * 256 + 2 * 256) * 2},
+    {NULL, 0, LAYER,
+     LINEAR_HIDDEN *(2 * 16 * 128 + 2 * 32 * 128) + LINEAR_HIDDEN * 64 +
+         (2 * 16 * 128 + 32 * 128) * 4 + 64 + 128 + 32 * 128 * LINEAR_HIDDEN + 2 * LINEAR_HIDDEN +
+         LINEAR_EXPERTS},
+    {NULL, 3, LAYER,
+     LINEAR_HIDDEN * 2 * 16 * 256 + 2 * LINEAR_HIDDEN * 2 * 256 + 16 * 256 * LINEAR_HIDDEN +
+         2 * 256 + 2 * LINEAR_HIDDEN + LINEAR_EXPERTS},
+    /* Of 80 blocks that a search chose, 49 have attention, with 8 queries for each of 8 heads of
+       keys; feed-forward blocks are of eight widths. */
+    {"published/nemotron_super_49b", 0, CACHING, 49},
+    {NULL, 0, TOKEN, 196 << 10},
+    {NULL, 0, LAYER, SEARCHED + BIG * 3 * 8192 * 14336 + 2 * 8192},
+    {NULL, 1, LAYER, SEARCHED + BIG * 3 * 8192 * 28672 + 2 * 8192},
+    {NULL, 0, WIDEST, 28672},
+    /* Three of four layers see chunks of 8192; every layer has 16 experts and one more for all. */
+    {"published/llama4_scout", 2, WINDOW, 8192},
+    {NULL, 3, WINDOW, 0},
+    {NULL, 0, EXPERTS, BIG * 16 * 3 * 5120 * 8192 * 2},
+    {NULL, 0, IDLE, BIG * 48 * 15 * 3 * 5120 * 8192},
+    /* Layers that slide have 8 heads of 256; full ones 2 of 512, where keys are values too. */
+    {"published/gemma4_26b_a4b", 0, K, 8 * 256},
+    {NULL, 0, WINDOW, 1024},
+    {NULL, 5, K, 2 * 512},
+    {NULL, 5, V, 2 * 512},
+    {NULL, 5, WINDOW, 0},
+    /* keys of 192, values of 128, twice as many in a window */
+    {"published/mimo_v2_flash", 0, K, 4 * 192},
+    {NULL, 0, V, 4 * 128},
+    {NULL, 1, K, 8 * 192},
+    {NULL, 1, WINDOW, 128},
+    {NULL, 0, EXPERTS, 0},
+    /* layers that share a cache: queries and output, norms, and keys in the first two */
+    {"{\"model_type\":\"gemma4_text\",\"hidden_size\":64,\"intermediate_size\":96,"
+     "\"num_hidden_layers\":4,\"num_attention_heads\":4,\"num_key_value_heads\":1,"
+     "\"head_dim\":16,\"hidden_size_per_layer_input\":0,\"num_kv_shared_layers\":2,"
+     "\"use_double_wide_mlp\":true,\"vocab_size\":100}",
+     0, CACHING, 2},
+    {NULL, 0, LAYER, 2 * 64 * 64 + 4 * 64 + 2 * 64 * 16 + 2 * 16 + 3 * 64 * 96},
+    {NULL, 3, LAYER, 2 * 64 * 64 + 4 * 64 + 16 + 3 * 64 * 192},
+    {"published/glm5_fp8", 0, K, 512 + 64 + 128}, /* the last is a key for the indexer */
+    {NULL, 0, V, 0},
+    /* Two layers see the last 128 tokens; others keep these, and one vector of 512 for 4 or for 128
+       tokens; for 4, with a key of 128. */
+    {"published/deepseek_v4_flash", 0, K, 512},
+    {NULL, 0, WINDOW, 128},
+    {NULL, 2, K, (512 + 128) / 4},
+    {NULL, 3, K, 512 / 128},
+    {NULL, 3, STATE, 128 * 512},
+    {NULL, 3, WINDOW, 0},
+    /* "M" keeps 64 heads of 64 x 128, and 3 inputs of a convolution over 4096 + 2 x 8 x 128; "*"
+       has 2 heads of 128; "E" keeps nothing. */
+    {"published/nemotron3_nano_30b_a3b", 0, CACHING, 6},
+    {NULL, 0, TOKEN, 6 * 2 * (2 * 128) * 2},
+    {NULL, 0, STATE, 64 * 64 * 128 + 3 * (4096 + 2 * 8 * 128)},
+    {NULL, 0, EXPERTS, 0},
+    {NULL, 1, STATE, 0},
+    {NULL, 1, K, 0},
+    {NULL, 1, EXPERTS, BIG * 128 * 2 * 2688 * 1856 * 2},
+    {NULL, 5, K, 2 * 128},
+    /* Experts of 2688 work in a space of 1024. */
+    {"published/nemotron3_super_120b_a12b_fp8", 1, EXPERTS, BIG * 512 * 2 * 1024 * 2688 * 2},
+    /* Three of four layers keep 48 heads of 128 x 128, beside a tower. */
+    {"published/qwen3_5_27b", 0, TOKEN, 16 * 2 * (4 * 256) * 2},
+    {NULL, 0, STATE, 48 * 128 * 128 + 3 * (2 * 16 * 128 + 48 * 128)},
+    /* Heads of 96 x 128 x 128 and their convolution over three; the lists count from 1. */
+    {"published/kimi_k3", 0, STATE, 96 * 128 * 128 + 3 * 3 * 96 * 128},
+    {NULL, 3, K, 512 + 64},
+    {NULL, 3, STATE, 0},
+    {"{\"model_type\":\"mamba\"," SMALL
+     ",\"intermediate_size\":128,\"state_size\":16,\"conv_kernel\":4}",
+     0, TOKEN, 0},
+    {NULL, 1, STATE, 128 * 16 + 3 * 128},
+    /* the first files, which name no family: mamba2-2.7b */
+    {"{\"d_model\":2560,\"n_layer\":64,\"vocab_size\":50288,\"ssm_cfg\":{\"layer\":"
+     "\"Mamba2\"},\"rms_norm\":true}",
+     0, PARAMETERS, UINT64_C(2702599680)},
+    {NULL, 0, KNOWN, 1},
+    {NULL, 0, STATE, 80 * 64 * 128 + 3 * (5120 + 2 * 128)},
+    /* both mixers in one layer */
+    {"{\"model_type\":\"falcon_h1\"," SMALL ",\"intermediate_size\":128,"
+     "\"num_attention_heads\":4,\"mamba_n_heads\":2,\"mamba_d_head\":32,\"mamba_d_state\":8,"
+     "\"mamba_n_groups\":1,\"mamba_d_conv\":4}",
+     0, K, 64},
+    {NULL, 0, STATE, 64 * 8 + 3 * (64 + 2 * 8)},
+    /* an encoder has no cache; and it is of a time before dtype */
+    {"{\"architectures\":[\"BertModel\"],\"model_type\":\"bert\",\"hidden_size\":768,"
+     "\"intermediate_size\":3072,\"num_hidden_layers\":12,\"num_attention_heads\":12,"
+     "\"max_position_embeddings\":512,\"type_vocab_size\":2,\"vocab_size\":30522}",
+     0, PARAMETERS, 109482240},
+    {NULL, 0, KNOWN, 1},
+    {NULL, 0, WEIGHTS, UINT64_C(4) * 109482240},
+    {NULL, 0, TOKEN, 0},
+    /* Six layers of an encoder, six of a decoder; a token is in one of them. */
+    {"{\"model_type\":\"t5\",\"d_model\":512,\"d_ff\":2048,\"d_kv\":64,\"num_layers\":6,"
+     "\"num_heads\":8,\"vocab_size\":32128,\"n_positions\":512,"
+     "\"feed_forward_proj\":\"relu\"}",
+     0, LAYERS, 12},
+    {NULL, 0, CACHING, 6},
+    {NULL, 5, K, 0},
+    {NULL, 6, K, 8 * 64},
+    /* sound is always 1500 */
+    {"{\"model_type\":\"whisper\",\"d_model\":384,\"encoder_layers\":4,"
+     "\"decoder_layers\":4,\"decoder_attention_heads\":6,\"decoder_ffn_dim\":1536,"
+     "\"num_mel_bins\":80,\"vocab_size\":51865,\"max_source_positions\":1500,"
+     "\"max_target_positions\":448}",
+     0, CONTEXT, 448},
+    {NULL, 4, STATE, 1500 * 384},
+    /* MiniMax-M3: an indexer in some layers has two matrices and two norms, and caches a key. */
+    {"{\"model_type\":\"minimax_m3_vl\"," SMALL ",\"intermediate_size\":8,"
+     "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":16,"
+     "\"sparse_attention_config\":{\"sparse_index_dim\":128,\"sparse_num_index_heads\":3,"
+     "\"sparse_attention_freq\":[0,1]}}",
+     0, K, 2 * 16},
+    {NULL, 1, K, 2 * 16 + 128},
+    {NULL, 1, V, 2 * 16},
+    {NULL, 1, STEP, (3 + 1) * 128 * 64 + 2 * 128},
+    /* What is not known leaves the language model's counts, and says that it is a guess. */
+    {"{\"model_type\":\"unheard_of\"," DIMENSIONS ",\"num_attention_heads\":2}", 0, KNOWN, 0},
+    {"{" LLAMA ",\"vision_config\":{\"depth\":32}}", 0, KNOWN, 0},
+    {"{" LLAMA ",\"audio_config\":{\"model_type\":\"unheard\"}}", 0, KNOWN, 0},
+    {NULL, 0, TOWER, 0},
+    {"{" LLAMA ",\"audio_config\":null}", 0, KNOWN, 1},
+    {"{\"thinker_config\":{\"text_config\":{" LLAMA "}}}", 0, HIDDEN, 64},
+    {"{" LLAMA ",\"moe_layers_enum\":\"1,,x,513\"}", 0, KNOWN, 1},
+    {"{" LLAMA ",\"block_configs\":[{\"ffn\":{\"ffn_mult\":4.2e3}},{\"ffn\":{\"ffn_mult\":"
+     "1e99}},7,{}]}",
+     0, KNOWN, 1},
+    /* What should be an object and is something else is passed over. */
+    {"{" DIMENSIONS ",\"num_attention_heads\":2,\"linear_attn_config\":[1],"
+     "\"quantization_config\":null}",
+     0, HEADS, 2},
+    /* numbers in any spelling; without model_type: built like Llama, perhaps */
+    {"\n {\"num_hidden_layers\":2e0,\"hidden_\\u0073ize\":6.4e1,\"vocab_size\":100e-1,"
+     "\"intermediate_size\":8.0,\"num_attention_heads\":0.2E+1,\"x\":[{\"y\":-1.5e-9}]}\r\n",
+     0, HIDDEN, 64},
+    {NULL, 0, VOCABULARY, 10},
+    {NULL, 0, HEADS, 2},
+    {NULL, 0, KNOWN, 0},
+};
+
+static uint64_t caching_layers(void) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < model.layer_count; i++) {
+        count += model.layers[i].k_elements > 0;
+    }
+    return count;
 }
 
-TEST(the_vision_tower_is_apart) {
-    read_config("gemma3_4b");
-    /* SigLIP by hand: 27 layers of 1152 and 4304, patches of 14, 64 x 64 of them; and the
-       projector */
-    const uint64_t h = 1152, w = 4304;
-    const uint64_t layer = 4 * (h * h + h) + 2 * h * w + w + h + 4 * h;
-    const uint64_t tower = 27 * layer + 14 * 14 * 3 * h + h + 64 * 64 * h + 2 * h;
-    assert_int_equal(model.other_bytes, 2 * (tower + h * 2560 + h));
+static uint64_t value_of(enum what what, uint32_t at) {
+    const vram_model_layer *layer = &model.layers[at];
+    switch (what) {
+    case TOKEN:
+        return token_bytes(NULL);
+    case CACHING:
+        return caching_layers();
+    case IDLE:
+        return model.parameters - model.active_parameters;
+    case STEP:
+        return layer->parameters - layer[-1].parameters;
+    default:
+        break;
+    }
+    const uint64_t values[] = {[K] = layer->k_elements,
+                               [V] = layer->v_elements,
+                               [STATE] = layer->state_elements,
+                               [WINDOW] = layer->window,
+                               [EXPERTS] = layer->expert_bytes,
+                               [LAYER] = layer->parameters,
+                               [PARAMETERS] = model.parameters,
+                               [WEIGHTS] = model.weight_bytes,
+                               [INPUT] = model.input_bytes,
+                               [OUTPUT] = model.output_bytes,
+                               [OTHER] = model.other_bytes,
+                               [TOWER] = model.tower_parameters,
+                               [TIED] = model.tied,
+                               [KNOWN] = model.family_known,
+                               [LAYERS] = model.layer_count,
+                               [HIDDEN] = model.hidden,
+                               [HEADS] = model.heads,
+                               [VOCABULARY] = model.vocabulary,
+                               [CONTEXT] = model.context_most,
+                               [WIDEST] = model.intermediate,
+                               [EXPERT_COUNT] = model.experts};
+    return values[what];
 }
 
-/* Towers in other words, and families without a name, are a guess that says so. */
-TEST(guesses_are_told) {
-    assert_int_equal(read_text("{\"model_type\":\"llama\"," DIMENSIONS
-                               ",\"num_attention_heads\":2,\"vision_config\":{\"depth\":32}}"),
-                     VRAM_OK);
-    assert_false(model.family_known);
-    assert_int_equal(
-        read_text("{\"model_type\":\"unheard_of\"," DIMENSIONS ",\"num_attention_heads\":2}"),
-        VRAM_OK);
-    assert_false(model.family_known);
-    assert_int_equal(
-        read_text("{\"model_type\":\"llama\"," DIMENSIONS ",\"num_attention_heads\":2}"), VRAM_OK);
-    assert_true(model.family_known);
+TEST(layers_by_hand) {
+    const char *config = "";
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].config) {
+            config = rows[i].config;
+            assert_int_equal(read_config(config), VRAM_OK);
+            assert_true(strncmp(config, "published/", 10) != 0 ||
+                        (model.family_known && model.kv_known));
+        }
+        uint64_t value = value_of(rows[i].what, rows[i].layer);
+        if (value != rows[i].value) {
+            fail_msg("row %zu, %s, layer %u: %llu, not %llu", i, config, rows[i].layer,
+                     (unsigned long long)value, (unsigned long long)rows[i].value);
+        }
+    }
 }
 
-TEST(tied_embeddings_count_once) {
-    read_config("gemma2_9b");
-    assert_true(model.tied);
-    assert_int_equal(model.input_bytes, UINT64_C(256000) * 3584 * 4); /* it says float32 */
-    assert_int_equal(model.output_bytes, 3584 * 4);
-    read_config("llama3_8b");
-    assert_false(model.tied);
-    assert_int_equal(model.output_bytes, UINT64_C(128256) * 4096 * 2 + 4096 * 2);
-}
-
-TEST(quantized_as_the_config_says) {
-    read_config("gpt_oss_20b"); /* matrices of 17 bytes for 32 numbers, the rest bf16 */
-    const uint64_t matrices = UINT64_C(32) * 3 * 2880 * 2880, biases = UINT64_C(32) * 3 * 2880;
-    assert_int_equal(model.layers[0].expert_bytes, matrices / 32 * 17 + biases * 2);
-    assert_string_equal(model.weight_type, "mxfp4");
-    assert_string_equal(model.quantization, "mxfp4");
+TEST(types_of_weights) {
+    static const struct {
+        const char *config, *weights, *quantization;
+    } types[] = {
+        {"gpt_oss_20b", "mxfp4", "mxfp4"},
+        {"deepseek_v3", "fp8", "fp8"},
+        {"published/nemotron3_super_120b_a12b_fp8", "bf16", "none"}, /* it does not say FP8 */
+    };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        assert_int_equal(read_config(types[i].config), VRAM_OK);
+        assert_string_equal(model.weight_type, types[i].weights);
+        assert_string_equal(model.quantization, types[i].quantization);
+    }
     read_config("deepseek_v3"); /* a byte each, and a scale for 128 x 128; routers are bf16 */
-    assert_string_equal(model.weight_type, "fp8");
     assert_in_range(model.weight_bytes, UINT64_C(671026419200),
                     UINT64_C(671026419200) + UINT64_C(2) * 129280 * 7168 + (UINT64_C(1) << 29));
+    read_config("published/qwen3_5_27b"); /* the language model has 26.9 billion */
+    assert_int_equal((model.parameters - model.tower_parameters) / 10000000, 2689);
+    assert_int_equal(model.other_bytes, 2 * model.tower_parameters);
 }
 
 TEST(another_type_may_be_asked_for) {
@@ -233,186 +438,3 @@ TEST(another_type_may_be_asked_for) {
     assert_int_equal(vram_model_read(path, &options, &model), VRAM_ERR_INVALID);
     assert_non_null(strstr(vram_error_get()->text, "q9_9"));
 }
-
-/* ------------------------------------------------------------------ bad input */
-
-static void refused(const char *text, vram_status status, const char *word) {
-    assert_int_equal(read_text(text), status);
-    if (!strstr(vram_error_get()->text, word)) {
-        fail_msg("\"%s\" is not in \"%s\"", word, vram_error_get()->text);
-    }
-}
-
-TEST(configs_that_describe_nothing) {
-    refused("{}", VRAM_ERR_INVALID, "num_hidden_layers");
-    refused("{\"num_hidden_layers\":2}", VRAM_ERR_INVALID, "hidden_size");
-    refused("{\"num_hidden_layers\":2,\"hidden_size\":64}", VRAM_ERR_INVALID, "vocab_size");
-    refused("{" DIMENSIONS "}", VRAM_ERR_INVALID, "num_attention_heads");
-    refused("{" DIMENSIONS ",\"num_attention_heads\":0}", VRAM_ERR_CORRUPT, "heads is 0");
-    refused("{" DIMENSIONS ",\"num_attention_heads\":128}", VRAM_ERR_CORRUPT, "0 wide");
-    refused("{" DIMENSIONS ",\"num_attention_heads\":2,\"num_key_value_heads\":3}",
-            VRAM_ERR_CORRUPT, "num_key_value_heads is 3");
-    refused("{" DIMENSIONS ",\"num_attention_heads\":2,\"num_key_value_heads\":0}",
-            VRAM_ERR_CORRUPT, "num_key_value_heads is 0");
-    refused("{" DIMENSIONS
-            ",\"num_attention_heads\":2,\"num_experts\":2,\"num_experts_per_tok\":3}",
-            VRAM_ERR_CORRUPT, "3 of 2 experts");
-    refused("{" DIMENSIONS ",\"num_hidden_layers\":513}", VRAM_ERR_UNSUPPORTED, "513 layers");
-    refused("{" DIMENSIONS ",\"num_hidden_layers\":4294967296}", VRAM_ERR_CORRUPT, "4294967296");
-    refused("{" DIMENSIONS ",\"num_attention_heads\":2,\"layer_types\":[\"mamba\"]}",
-            VRAM_ERR_UNSUPPORTED, "not counted");
-    refused("{\"num_hidden_layers\":512,\"hidden_size\":4294967295,\"vocab_size\":4294967295,"
-            "\"intermediate_size\":4294967295,\"num_attention_heads\":2}",
-            VRAM_ERR_OVERFLOW, "64 bits");
-    refused("{" DIMENSIONS ",\"num_attention_heads\":2,\"head_dim\":4294967295}", VRAM_ERR_CORRUPT,
-            "2^32");
-}
-
-TEST(text_that_is_no_json) {
-    static const char *const texts[] = {"{",
-                                        "{\"a\"}",
-                                        "{\"a\":}",
-                                        "{\"a\":1,}",
-                                        "{\"a\":01}",
-                                        "{\"a\":1.}",
-                                        "{\"a\":+1}",
-                                        "{\"a\":nul}",
-                                        "{\"a\":'b'}",
-                                        "{\"a\":\"b}",
-                                        "{\"a\":\"\\x\"}",
-                                        "{\"a\":\"\\ud800\"}",
-                                        "{\"a\":\"\x80\"}",
-                                        "{\"a\":\"\n\"}",
-                                        "{\"a\":[1 2]}",
-                                        "{\"a\":[1,]}",
-                                        "{\"a\":1} x",
-                                        "{\"a\":1}{}",
-                                        "{a:1}",
-                                        "{\"a\":1]"};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        refused(texts[i], VRAM_ERR_CORRUPT, "byte");
-    }
-    char deep[300] = "{\"a\":";
-    memset(deep + 5, '[', 200);
-    refused(deep, VRAM_ERR_CORRUPT, "nested too deep");
-    refused("", VRAM_ERR_INVALID, "not a model");
-    refused("[]", VRAM_ERR_INVALID, "not a model");
-    refused("nonsense", VRAM_ERR_INVALID, "not a model");
-}
-
-/* As long as a file may be read, and longer. */
-TEST(long_files_are_refused) {
-    static char text[5 << 20];
-    memset(text, ' ', sizeof text - 1);
-    memcpy(text, "{" DIMENSIONS ",\"num_attention_heads\":2",
-           strlen("{" DIMENSIONS ",\"num_attention_heads\":2"));
-    text[(4 << 20) - 1] = '}';
-    text[4 << 20] = '\0';
-    assert_int_equal(read_text(text), VRAM_OK);
-    text[4 << 20] = ' ';
-    refused(text, VRAM_ERR_CORRUPT, "at most 4194304 are read");
-}
-
-TEST(numbers_are_read_in_any_spelling) {
-    assert_int_equal(read_text("\n {\"num_hidden_layers\":2e0,\"hidden_\\u0073ize\":6.4e1,"
-                               "\"vocab_size\":100e-1,\"intermediate_size\":8.0,"
-                               "\"num_attention_heads\":0.2E+1,\"x\":[{\"y\":-1.5e-9}]}\r\n"),
-                     VRAM_OK);
-    assert_int_equal(model.hidden, 64);
-    assert_int_equal(model.vocabulary, 10);
-    assert_int_equal(model.heads, 2);
-    assert_false(model.family_known); /* no model_type: built like Llama, perhaps */
-}
-
-/* What should be an object and is something else is passed over. */
-TEST(parts_that_are_no_objects) {
-    assert_int_equal(read_text("{" DIMENSIONS ",\"num_attention_heads\":2,"
-                               "\"linear_attn_config\":[1],\"quantization_config\":null}"),
-                     VRAM_OK);
-    assert_int_equal(model.heads, 2);
-}
-
-/* The fuzzer changes what is in them. */
-TEST(files_end_anywhere) {
-    static const char text[] = "{\"model_type\":\"gemma3\",\"text_config\":{" DIMENSIONS
-                               ",\"num_attention_heads\":2,\"num_key_value_heads\":1,"
-                               "\"layer_types\":[\"full_attention\"],"
-                               "\"sliding_window\":null},\"vision_config\":{\"patch_size\":14},"
-                               "\"mlp_only_layers\":[1],\"tie_word_embeddings\":true}";
-    char cut[sizeof text];
-    assert_int_equal(read_text(text), VRAM_OK);
-    for (size_t bytes = 0; bytes < sizeof text - 1; bytes++) {
-        snprintf(cut, sizeof cut, "%.*s", (int)bytes, text);
-        assert_int_not_equal(read_text(cut), VRAM_OK);
-    }
-}
-
-TEST(calls_that_make_no_sense) {
-    uint64_t bytes;
-    vram_model_read_options options = {.size = 3};
-    assert_int_equal(vram_model_read(NULL, NULL, &model), VRAM_ERR_INVALID);
-    assert_int_equal(vram_model_read("", NULL, &model), VRAM_ERR_INVALID);
-    assert_int_equal(vram_model_read("x", NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_model_read("x", &options, &model), VRAM_ERR_INVALID);
-    assert_int_equal(vram_model_read("/nonexistent/x", NULL, &model), VRAM_ERR_IO);
-    assert_non_null(strstr(vram_error_get()->text, "/nonexistent/x: there is no such file"));
-    assert_int_equal(vram_model_read("/dev/null", NULL, &model), VRAM_ERR_INVALID);
-    assert_int_equal(vram_model_read("/", NULL, &model), VRAM_ERR_INVALID);
-    assert_non_null(strstr(vram_error_get()->text, "the folder holds no model"));
-    char longer[5000];
-    memset(longer, 'x', sizeof longer);
-    longer[sizeof longer - 1] = '\0';
-    assert_int_equal(vram_model_read(longer, NULL, &model), VRAM_ERR_INVALID);
-    assert_int_equal(vram_model_token_bytes(NULL, NULL, NULL, &bytes), VRAM_ERR_INVALID);
-    read_config("llama3_8b");
-    assert_int_equal(vram_model_token_bytes(&model, NULL, NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_model_token_bytes(&model, "q4_K", NULL, &bytes), VRAM_ERR_INVALID);
-    assert_int_equal(vram_model_token_bytes(&model, NULL, "nonsense", &bytes), VRAM_ERR_INVALID);
-    model.layers[3].k_elements = 33;
-    assert_int_equal(vram_model_token_bytes(&model, "q8_0", NULL, &bytes), VRAM_ERR_INVALID);
-    assert_non_null(strstr(vram_error_get()->text, "layer 3"));
-    model.layer_count = VRAM_MODEL_LAYERS_MAX + 1;
-    assert_int_equal(vram_model_token_bytes(&model, NULL, NULL, &bytes), VRAM_ERR_INVALID);
-    model.layer_count = 1;
-    model.kv_known = false;
-    assert_int_equal(vram_model_token_bytes(&model, NULL, NULL, &bytes), VRAM_ERR_UNSUPPORTED);
-}
-
-/* By the system's word, whoever runs the test. */
-TEST(files_that_may_not_be_read) {
-    static const struct {
-        uint64_t call; /* opening it, or reading */
-        int error;
-        const char *word;
-    } rows[] = {{1, EACCES, "permission denied"},
-                {1, EMFILE, "cannot be opened"},
-                {2, EIO, "cannot be read at"}};
-    char path[1024];
-    snprintf(path, sizeof path, "%s/llama3_8b.json", MODEL_CONFIGS);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        fresh();
-        vr_os_fail_at(rows[i].call, false, rows[i].error);
-        assert_int_equal(vram_model_read(path, NULL, &model), VRAM_ERR_IO);
-        vr_os_fail_at(0, false, 0);
-        if (!strstr(vram_error_get()->text, rows[i].word)) {
-            fail_msg("\"%s\" is not in \"%s\"", rows[i].word, vram_error_get()->text);
-        }
-    }
-}
-
-TEST(memory_may_run_out) {
-    char path[1024];
-    snprintf(path, sizeof path, "%s/llama3_8b.json", MODEL_CONFIGS);
-    vram_status status = VRAM_ERR_HOST_MEMORY;
-    for (uint64_t nth = 1; status != VRAM_OK && nth < 50; nth++) {
-        fresh();
-        vr_mem_fail_at(nth, false);
-        status = vram_model_read(path, NULL, &model);
-        vr_mem_fail_at(0, false);
-        assert_true(status == VRAM_OK || status == VRAM_ERR_HOST_MEMORY);
-        assert_int_equal(vr_mem_live_bytes(), 0);
-    }
-    assert_int_equal(status, VRAM_OK);
-}
-
-EACH_TEST(fresh, NULL)

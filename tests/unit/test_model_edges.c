@@ -1,246 +1,216 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_model_edges.c: model files at the edges of what is read: numbers that almost overflow, and
- * lists that are too short or too long. The fuzzers have files that are cut anywhere.
+ * test_model_edges.c: config.json that describes no model, that lies, is cut or cannot be read, and
+ * calls that make no sense.
  */
+#include "base/memory.h"
+#include "base/os/os.h"
 #include "model/model_config.h"
-#include "model/model_file.h"
+#include "unit/config_world.h"
 
-#include "rig/rig.h"
-#include "unit/model_maker.h"
+#include <errno.h>
 
-static struct maker maker;
-static vram_model model;
-static struct vr_weight_sum sum;
+#define HEADS_OF_2 DIMENSIONS ",\"num_attention_heads\":2"
 
-static vram_status gguf_read_as(enum vr_gguf_role role, size_t bytes) {
-    struct vr_source source;
-    struct vr_gguf_split split;
-    memset(&model, 0, sizeof model);
-    memset(&sum, 0, sizeof sum);
-    sum.model = &model;
-    vr_source_memory(&source, maker.data, bytes);
-    vram_status status = vr_gguf_read(&source, &sum, role, &split);
-    vr_source_close(&source);
-    return status;
-}
-
-static vram_status gguf_read(size_t bytes) {
-    return gguf_read_as(VR_GGUF_MODEL, bytes);
-}
-
-static void refused(vram_status status, const char *word) {
-    assert_int_equal(gguf_read(maker.bytes), status);
-    if (!strstr(vram_error_get()->text, word)) {
-        fail_msg("\"%s\" is not in \"%s\"", word, vram_error_get()->text);
-    }
-}
-
-/* A model with `layers` layers, a hidden size of 256 and these numbers, by the ends of their keys;
-   the list ends with NULL. */
-struct number {
-    const char *key;
-    uint64_t value;
+static const struct {
+    const char *text;
+    vram_status status;
+    const char *words;
+} refusals[] = {
+    {"{}", VRAM_ERR_INVALID, "num_hidden_layers"},
+    {"{\"num_hidden_layers\":2}", VRAM_ERR_INVALID, "hidden_size"},
+    {"{\"num_hidden_layers\":2,\"hidden_size\":64}", VRAM_ERR_INVALID, "vocab_size"},
+    {"{" DIMENSIONS "}", VRAM_ERR_INVALID, "num_attention_heads"},
+    {"{" DIMENSIONS ",\"num_attention_heads\":0}", VRAM_ERR_CORRUPT, "heads is 0"},
+    {"{" DIMENSIONS ",\"num_attention_heads\":128}", VRAM_ERR_CORRUPT, "0 wide"},
+    {"{" HEADS_OF_2 ",\"num_key_value_heads\":3}", VRAM_ERR_CORRUPT, "num_key_value_heads is 3"},
+    {"{" HEADS_OF_2 ",\"num_key_value_heads\":0}", VRAM_ERR_CORRUPT, "num_key_value_heads is 0"},
+    {"{" HEADS_OF_2 ",\"num_experts\":2,\"num_experts_per_tok\":3}", VRAM_ERR_CORRUPT,
+     "3 of 2 experts"},
+    {"{" DIMENSIONS ",\"num_hidden_layers\":513}", VRAM_ERR_UNSUPPORTED, "513 layers"},
+    {"{" DIMENSIONS ",\"num_hidden_layers\":4294967296}", VRAM_ERR_CORRUPT, "4294967296"},
+    {"{" HEADS_OF_2 ",\"layer_types\":[\"mamba\"]}", VRAM_ERR_UNSUPPORTED, "not counted"},
+    {"{\"num_hidden_layers\":512,\"hidden_size\":4294967295,\"vocab_size\":4294967295,"
+     "\"intermediate_size\":4294967295,\"num_attention_heads\":2}",
+     VRAM_ERR_OVERFLOW, "64 bits"},
+    {"{" HEADS_OF_2 ",\"head_dim\":4294967295}", VRAM_ERR_CORRUPT, "2^32"},
+    /* Numbers that no model has: an error, and no time lost. */
+    {"{" LLAMA ",\"vision_config\":{\"model_type\":\"siglip_vision_model\",\"hidden_size\":"
+     "4294967295,\"num_hidden_layers\":4294967295,\"patch_size\":4294967295}}",
+     VRAM_ERR_OVERFLOW, ""},
+    {"{\"model_type\":\"nemotron_h\"," SMALL ",\"hybrid_override_pattern\":\"MM\","
+     "\"num_attention_heads\":2,\"mamba_num_heads\":4294967295,\"mamba_head_dim\":4294967295}",
+     VRAM_ERR_CORRUPT, ""},
+    {"{\"model_type\":\"deepseek_v3\"," SMALL ",\"num_attention_heads\":4294967295,"
+     "\"head_dim\":1,\"qk_nope_head_dim\":4294967295,\"kv_lora_rank\":4294967295}",
+     VRAM_ERR_OVERFLOW, ""},
+    {"{\"model_type\":\"whisper\",\"d_model\":384,\"encoder_layers\":4,\"decoder_layers\":4,"
+     "\"num_heads\":6,\"vocab_size\":10,\"max_source_positions\":4294967295}",
+     VRAM_ERR_CORRUPT, ""},
+    {"{\"model_type\":\"t5\",\"d_model\":64,\"num_layers\":4294967295,\"num_heads\":6,"
+     "\"vocab_size\":10}",
+     VRAM_ERR_UNSUPPORTED, ""},
+    {"{" LLAMA ",\"moe_layers_enum\":\"1,,99999999999999999999,x,513\"}", VRAM_ERR_CORRUPT, ""},
+    {"{\"_class_name\":\"UNet2DConditionModel\",\"sample_size\":64}", VRAM_ERR_UNSUPPORTED,
+     "is not a language model"},
+    {"{\"_class_name\":\"AutoencoderKL\",\"latent_channels\":4}", VRAM_ERR_UNSUPPORTED,
+     "is not a language model"},
+    {"{\"model_type\":\"vit\",\"hidden_size\":768,\"num_hidden_layers\":12}", VRAM_ERR_UNSUPPORTED,
+     "is not a language model"},
+    {"{\"model_type\":\"wav2vec2\",\"hidden_size\":768}", VRAM_ERR_UNSUPPORTED,
+     "is not a language model"},
+    /* What json_reader has against it, with its place. */
+    {"{\"a\":01}", VRAM_ERR_CORRUPT, "byte"},
+    {"{\"a\":1} x", VRAM_ERR_CORRUPT, "byte"},
+    {"[]", VRAM_ERR_INVALID, "not a model"},
+    /* Counts that are none: none of them is answered as if it were missing. */
+    {"{\"vision_config\":{\"width\":-1}}", VRAM_ERR_CORRUPT, "width is -1, not"},
+    {"{\"mlp_ratio\":-2.5}", VRAM_ERR_CORRUPT, "mlp_ratio is -2.5, not"},
+    {"{\"mlp_ratio\":NaN}", VRAM_ERR_CORRUPT, "mlp_ratio is NaN, not"},
+    {"{\"mlp_ratio\":\"\"}", VRAM_ERR_CORRUPT, "mlp_ratio is \"\", not"},
+    {"{\"n_embd\":1234567890123456789012345678901234567890}", VRAM_ERR_CORRUPT,
+     "n_embd is 12345678901234567890123456789012, not"},
+    {"{\"compress_ratios\":[Infinity]}", VRAM_ERR_CORRUPT, "a count that is not"},
+    {"{\"compress_ratios\":[7,-1]}", VRAM_ERR_CORRUPT, "at byte 24: a count that is not"},
+    {"{\"full_attn_layers\":\"1,-5\"}", VRAM_ERR_CORRUPT, "a count that is not"},
+    {"{\"block_configs\":[{\"ffn\":{\"n_heads_in_group\":-1}}]}", VRAM_ERR_CORRUPT, "a count"},
+    {"{\"block_configs\":[{\"ffn\":{\"intermediate_size\":4294967296}}]}", VRAM_ERR_CORRUPT,
+     "a count"},
+    {"{\"block_configs\":[{\"ffn\":{\"ffn_mult\":-1}}]}", VRAM_ERR_CORRUPT, "a count that is"},
 };
 
-static void shape_make(const char *name, uint32_t layers, const struct number *numbers) {
-    uint64_t count = 0;
-    char key[96];
-    while (numbers[count].key) {
-        count++;
-    }
-    gguf_begin(&maker, 0, 3 + count);
-    gguf_string(&maker, "general.architecture", name);
-    snprintf(key, sizeof key, "%s.block_count", name);
-    gguf_u32(&maker, key, layers);
-    snprintf(key, sizeof key, "%s.embedding_length", name);
-    gguf_u32(&maker, key, 256);
-    for (uint64_t i = 0; i < count; i++) {
-        snprintf(key, sizeof key, "%s.%s", name, numbers[i].key);
-        gguf_u32(&maker, key, (uint32_t)numbers[i].value);
+static void refused(const char *text, vram_status status, const char *words) {
+    vram_status found = read_config(text);
+    if (found != status || !strstr(vram_error_get()->text, words)) {
+        fail_msg("%.200s: %d, \"%s\", not %d, \"%s\"", text, (int)found, vram_error_get()->text,
+                 (int)status, words);
     }
 }
 
-static void layer_is(uint32_t layer, uint32_t keys, uint32_t values, uint32_t states,
-                     uint32_t window) {
-    assert_int_equal(model.layers[layer].k_elements, keys);
-    assert_int_equal(model.layers[layer].v_elements, values);
-    assert_int_equal(model.layers[layer].state_elements, states);
-    assert_int_equal(model.layers[layer].window, window);
-}
-
-#define SHAPE(name, layers, ...) shape_make(name, layers, (struct number[]){__VA_ARGS__, {NULL, 0}})
-#define HEADS                                                                                      \
-    { "attention.head_count", 4 }
-#define STATES                                                                                     \
-    {"ssm.inner_size", 10}, {                                                                      \
-        "ssm.state_size", 2                                                                        \
-    }
-
-/* What is cached by models of these numbers, in one of their layers. */
-TEST(shapes_by_architecture) {
-    static const struct {
-        const char *name;
-        uint32_t layers;
-        struct number numbers[5];
-        uint32_t layer, keys, values, states, window;
-        bool unknown; /* what it caches */
-    } rows[] = {
-        {"exaone4", 64, {HEADS}, 0, 256, 256, 0, 4096, false}, /* of this size alone with windows */
-        {"exaone4", 64, {HEADS}, 3, 256, 256, 0, 0, false},
-        {"exaone4", 30, {HEADS}, 0, 256, 256, 0, 0, false},
-        {"gemma3n", 30, {HEADS}, 19, 256, 256, 0, 0, false},
-        {"gemma3n", 30, {HEADS}, 20, 0, 0, 0, 0, false},
-        {"gemma4", 3, {HEADS, {"attention.shared_kv_layers", 3}}, 2, 256, 256, 0, 0, false},
-        {"qwen35", 4, {HEADS, STATES}, 2, 0, 0, 20, 0, false}, /* one layer in four is full */
-        {"qwen35", 4, {HEADS, STATES}, 3, 256, 256, 0, 0, false},
-        {"falcon-h1", 1, {HEADS, STATES}, 0, 256, 256, 20, 0, false}, /* has both */
-        {"kimi-linear",
-         1,
-         {HEADS, {"attention.head_count_kv", 0}, {"kda.head_dim", 16}, {"ssm.conv_kernel", 2}},
-         0,
-         0,
-         0,
-         3 * 1 * 4 * 16 + 16 * 16 * 4,
-         0,
-         false},
-        {"mamba", 1, {STATES}, 0, 0, 0, 20, 0, false}, /* without heads */
-        {"rwkv7", 1, {{"wkv.head_size", 4}}, 0, 0, 0, 256 * 4 + 256 * 2, 0, false},
-        {"strange", 1, {{"context_length", 4}}, 0, 0, 0, 0, 0, true},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        shape_make(rows[i].name, rows[i].layers, rows[i].numbers);
-        assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
-        assert_int_equal(model.kv_known, !rows[i].unknown);
-        layer_is(rows[i].layer, rows[i].keys, rows[i].values, rows[i].states, rows[i].window);
-    }
-}
-
-TEST(shapes_that_overflow) {
-    static const struct number many[][5] = {{HEADS, {"attention.value_length", UINT32_MAX}},
-                                            {{"ssm.inner_size", UINT32_MAX}, {"ssm.state_size", 2}},
-                                            {{"ssm.inner_size", UINT32_MAX},
-                                             {"ssm.state_size", UINT32_MAX},
-                                             {"ssm.conv_kernel", UINT32_MAX},
-                                             {"ssm.group_count", UINT32_MAX}}};
-    for (size_t i = 0; i < 3; i++) {
-        shape_make(i == 0 ? "llama" : "mamba", 1, many[i]);
-        refused(VRAM_ERR_CORRUPT, "2^32");
-    }
-}
-
-TEST(arrays_of_other_lengths) {
-    static uint32_t many[VRAM_MODEL_LAYERS_MAX + 2];
-    static const uint32_t none[] = {0, 0}, some[] = {512, 512};
-    SHAPE("gemma3", 3, HEADS, {"attention.sliding_window", 99}); /* one more pair is counted */
-    maker.data[16]++;
-    many[0] = 1;
-    gguf_array(&maker, "gemma3.attention.sliding_window_pattern", many, 2);
-    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
-    layer_is(0, 256, 256, 0, 99);
-    layer_is(1, 256, 256, 0, 0);
-    layer_is(2, 256, 256, 0, 0); /* that the array does not have */
-    SHAPE("qwen35", 3, HEADS, {"ssm.inner_size", 10}, {"ssm.state_size", 2});
-    maker.data[16]++;
-    gguf_array(&maker, "qwen35.attention.recurrent_layers", many, 2);
-    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
-    layer_is(0, 0, 0, 20, 0);
-    layer_is(2, 256, 256, 0, 0);
-    SHAPE("llama", 2, {"ssm.inner_size", 10}, {"ssm.state_size", 2}); /* fed, and has a state */
-    maker.data[16] += 2;
-    gguf_array(&maker, "llama.attention.head_count_kv", none, 2);
-    gguf_array(&maker, "llama.feed_forward_length", some, 2);
-    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
-    layer_is(0, 0, 0, 20, 0);
-    many[0] = many[1] = 2;
-    SHAPE("llama", 2, {"attention.head_count", 4}); /* longer than any model */
-    maker.data[16]++;
-    gguf_array(&maker, "llama.attention.head_count_kv", many, VRAM_MODEL_LAYERS_MAX + 2);
-    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
-    layer_is(1, 128, 128, 0, 0);
-}
-
-/* Elements that are negative or past 32 bits are none. */
-TEST(arrays_of_other_numbers) {
-    SHAPE("llama", 2, HEADS, {"attention.key_length", 64});
-    maker.data[16]++;
-    gguf_text(&maker, "llama.attention.head_count_kv");
-    put_number(&maker, 9, 4);
-    put_number(&maker, 11, 4); /* 64 bits with a sign */
-    put_number(&maker, 2, 8);
-    put_number(&maker, UINT64_MAX, 8);
-    put_number(&maker, UINT64_C(1) << 33, 8);
-    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
-    layer_is(0, 256, 256, 0, 0); /* as if there were no array */
-}
-
-static void small_pairs(uint64_t tensors) {
-    SHAPE("llama", 1, HEADS);
-    maker.data[8] = (uint8_t)tensors;
-}
-
-TEST(tensors_at_the_edges) {
-    small_pairs(2);
-    gguf_tensor(&maker, "blk.0.a", 8, 1, 0, 0);
-    gguf_tensor(&maker, "blk.0.b", UINT64_MAX, 1, 24, 32); /* i8: its end is past 2^64 */
-    gguf_data(&maker, 200);
-    refused(VRAM_ERR_CORRUPT, "truncated: tensor blk.0.b");
-    small_pairs(1);
-    gguf_tensor(&maker, "blk.512.a", 8, 1, 0, 0);
-    gguf_data(&maker, 200);
-    assert_int_equal(gguf_read(maker.bytes), VRAM_OK); /* for multi-token prediction */
-    assert_int_equal(gguf_read_as(VR_GGUF_PART, maker.bytes), VRAM_ERR_UNSUPPORTED);
-    assert_non_null(strstr(vram_error_get()->text, "beyond the 512"));
-    small_pairs(1);
-    maker.data[16]++;
-    gguf_u32(&maker, "general.alignment", 65536); /* the file ends before its data begin */
-    gguf_tensor(&maker, "blk.0.a", 8, 1, 0, 0);
-    gguf_data(&maker, 64);
-    refused(VRAM_ERR_CORRUPT, "truncated: the tensors end");
-}
-
-/* ---------------------------------------------------------------- the config */
-
-static struct vr_config config;
-
-/* Whether a text is refused, by these words. */
-static void config_refuse(const char *text, const char *words) {
-    assert_int_equal(vr_config_read(text, strlen(text), &config), VRAM_ERR_CORRUPT);
-    if (!strstr(vram_error_get()->text, words)) {
-        fail_msg("%s: %s", text, vram_error_get()->text);
-    }
-}
-
-/* Counts that are none: none of them is answered as if it were missing. */
-TEST(counts_that_are_none) {
+TEST(configs_that_describe_nothing) {
     static const char *const wrong[] = {"-1",        "1e23",       "0.5",     "NaN",
                                         "-Infinity", "4294967296", "\"big\"", "\"\""};
-    char text[256], words[64];
+    char text[300], words[64];
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        refused(refusals[i].text, refusals[i].status, refusals[i].words);
+    }
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         snprintf(text, sizeof text, "{\"n_embd\":%s}", wrong[i]);
         snprintf(words, sizeof words, "n_embd is %s, not a number from 0 to 4294967295", wrong[i]);
-        config_refuse(text, words);
-        snprintf(text, sizeof text, "{\"text_config\":{\"head_dim\":[%s]}}", wrong[i]);
+        refused(text, VRAM_ERR_CORRUPT, words);
         if (wrong[i][0] != '"') { /* a text in a list is no number, and is skipped */
-            config_refuse(text, "head_dim is ");
+            snprintf(text, sizeof text, "{\"text_config\":{\"head_dim\":[%s]}}", wrong[i]);
+            refused(text, VRAM_ERR_CORRUPT, "head_dim is ");
         }
     }
-    config_refuse("{\"vision_config\":{\"width\":-1}}", "width is -1, not");
-    config_refuse("{\"mlp_ratio\":-2.5}", "mlp_ratio is -2.5, not");
-    config_refuse("{\"mlp_ratio\":NaN}", "mlp_ratio is NaN, not");
-    config_refuse("{\"n_embd\":1234567890123456789012345678901234567890}",
-                  "n_embd is 12345678901234567890123456789012, not");
-    config_refuse("{\"compress_ratios\":[Infinity]}", "a count that is not");
-    config_refuse("{\"mlp_ratio\":\"\"}", "mlp_ratio is \"\", not");
-    config_refuse("{\"compress_ratios\":[7,-1]}", "at byte 24: a count that is not");
-    config_refuse("{\"full_attn_layers\":\"1,-5\"}", "a count that is not");
-    config_refuse("{\"block_configs\":[{\"ffn\":{\"n_heads_in_group\":-1}}]}", "a count that is");
-    config_refuse("{\"block_configs\":[{\"ffn\":{\"intermediate_size\":4294967296}}]}", "a count");
-    config_refuse("{\"block_configs\":[{\"ffn\":{\"ffn_mult\":-1}}]}", "a count that is");
-    static const char good[] = "{\"sliding_window\":-1,\"max_position_embeddings\":-1,"
+    snprintf(text, sizeof text, "{\"a\":%0200d}", 0);
+    memset(text + 5, '[', 200);
+    refused(text, VRAM_ERR_CORRUPT, "nested too deep");
+}
+
+/* Counts that are missing, in the words that files have for it. */
+TEST(counts_that_are_missing) {
+    static struct vr_config config;
+    static const char text[] = "{\"sliding_window\":-1,\"max_position_embeddings\":-1,"
                                "\"mamba_dt_rank\":\"auto\",\"num_experts\":null,\"n_layer\":12.0}";
-    assert_int_equal(vr_config_read(good, sizeof good - 1, &config), VRAM_OK);
+    assert_int_equal(vr_config_read(text, sizeof text - 1, &config), VRAM_OK);
     assert_false(config.text.values[VR_CONFIG_WINDOW].known);
     assert_false(config.text.values[VR_CONFIG_STATE_RANK].known);
     assert_int_equal(config.text.values[VR_CONFIG_LAYERS].value, 12);
+}
+
+/* As long as a file may be read, and longer. */
+TEST(long_files_are_refused) {
+    static char text[5 << 20];
+    memset(text, ' ', sizeof text - 1);
+    memcpy(text, "{" DIMENSIONS ",\"num_attention_heads\":2",
+           strlen("{" DIMENSIONS ",\"num_attention_heads\":2"));
+    text[(4 << 20) - 1] = '}';
+    text[4 << 20] = '\0';
+    assert_int_equal(read_config(text), VRAM_OK);
+    text[4 << 20] = ' ';
+    refused(text, VRAM_ERR_CORRUPT, "at most 4194304 are read");
+}
+
+/* The fuzzer changes what is in them. */
+TEST(files_end_anywhere) {
+    static const char text[] = "{\"model_type\":\"gemma3\",\"text_config\":{" DIMENSIONS
+                               ",\"num_attention_heads\":2,\"num_key_value_heads\":1,"
+                               "\"layer_types\":[\"full_attention\"],"
+                               "\"sliding_window\":null},\"vision_config\":{\"patch_size\":14},"
+                               "\"mlp_only_layers\":[1],\"tie_word_embeddings\":true}";
+    char cut[sizeof text];
+    assert_int_equal(read_config(text), VRAM_OK);
+    for (size_t bytes = 1; bytes < sizeof text - 1; bytes++) {
+        snprintf(cut, sizeof cut, "%.*s", (int)bytes, text);
+        assert_int_not_equal(read_config(cut), VRAM_OK);
+    }
+}
+
+TEST(calls_that_make_no_sense) {
+    uint64_t bytes;
+    vram_model_read_options options = {.size = 3};
+    assert_int_equal(vram_model_read(NULL, NULL, &model), VRAM_ERR_INVALID);
+    assert_int_equal(vram_model_read("", NULL, &model), VRAM_ERR_INVALID);
+    assert_int_equal(vram_model_read("x", NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_model_read("x", &options, &model), VRAM_ERR_INVALID);
+    assert_int_equal(vram_model_read("/nonexistent/x", NULL, &model), VRAM_ERR_IO);
+    assert_non_null(strstr(vram_error_get()->text, "/nonexistent/x: there is no such file"));
+    assert_int_equal(vram_model_read("/dev/null", NULL, &model), VRAM_ERR_INVALID);
+    assert_int_equal(vram_model_read("/", NULL, &model), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "the folder holds no model"));
+    char longer[5000];
+    memset(longer, 'x', sizeof longer);
+    longer[sizeof longer - 1] = '\0';
+    assert_int_equal(vram_model_read(longer, NULL, &model), VRAM_ERR_INVALID);
+    assert_int_equal(vram_model_token_bytes(NULL, NULL, NULL, &bytes), VRAM_ERR_INVALID);
+    read_config("llama3_8b");
+    assert_int_equal(vram_model_token_bytes(&model, NULL, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_model_token_bytes(&model, "q4_K", NULL, &bytes), VRAM_ERR_INVALID);
+    assert_int_equal(vram_model_token_bytes(&model, NULL, "nonsense", &bytes), VRAM_ERR_INVALID);
+    model.layers[3].k_elements = 33;
+    assert_int_equal(vram_model_token_bytes(&model, "q8_0", NULL, &bytes), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "layer 3"));
+    model.layer_count = VRAM_MODEL_LAYERS_MAX + 1;
+    assert_int_equal(vram_model_token_bytes(&model, NULL, NULL, &bytes), VRAM_ERR_INVALID);
+    model.layer_count = 1;
+    model.kv_known = false;
+    assert_int_equal(vram_model_token_bytes(&model, NULL, NULL, &bytes), VRAM_ERR_UNSUPPORTED);
+}
+
+/* By the system's word, whoever runs the test. */
+TEST(files_that_may_not_be_read) {
+    static const struct {
+        uint64_t call; /* opening it, or reading */
+        int error;
+        const char *word;
+    } rows[] = {{1, EACCES, "permission denied"},
+                {1, EMFILE, "cannot be opened"},
+                {2, EIO, "cannot be read at"}};
+    char path[1024];
+    snprintf(path, sizeof path, "%s/llama3_8b.json", MODEL_CONFIGS);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fresh();
+        vr_os_fail_at(rows[i].call, false, rows[i].error);
+        assert_int_equal(vram_model_read(path, NULL, &model), VRAM_ERR_IO);
+        vr_os_fail_at(0, false, 0);
+        if (!strstr(vram_error_get()->text, rows[i].word)) {
+            fail_msg("\"%s\" is not in \"%s\"", rows[i].word, vram_error_get()->text);
+        }
+    }
+}
+
+TEST(memory_may_run_out) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/llama3_8b.json", MODEL_CONFIGS);
+    vram_status status = VRAM_ERR_HOST_MEMORY;
+    for (uint64_t nth = 1; status != VRAM_OK && nth < 50; nth++) {
+        fresh();
+        vr_mem_fail_at(nth, false);
+        status = vram_model_read(path, NULL, &model);
+        vr_mem_fail_at(0, false);
+        assert_true(status == VRAM_OK || status == VRAM_ERR_HOST_MEMORY);
+        assert_int_equal(vr_mem_live_bytes(), 0);
+    }
+    assert_int_equal(status, VRAM_OK);
 }

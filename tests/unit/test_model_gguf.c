@@ -31,19 +31,58 @@ static int end(void) {
 }
 
 /* From memory, as the fuzzer does it. */
-static vram_status read_memory(const void *data, size_t bytes) {
+static vram_status read_as(enum vr_gguf_role role, const void *data, size_t bytes) {
     struct vr_source source;
     struct vr_gguf_split split;
     memset(&model, 0, sizeof model);
     memset(&sum, 0, sizeof sum);
     sum.model = &model;
     vr_source_memory(&source, data, bytes);
-    vram_status status = vr_gguf_read(&source, &sum, VR_GGUF_MODEL, &split);
+    vram_status status = vr_gguf_read(&source, &sum, role, &split);
     if (status == VRAM_OK) {
         assert_true(vr_weight_sum_finish(&sum));
         assert_true(model.weight_bytes <= bytes);
     }
     return status;
+}
+
+static vram_status read_memory(const void *data, size_t bytes) {
+    return read_as(VR_GGUF_MODEL, data, bytes);
+}
+
+/* A model with a hidden size of 256 and, in words, "key=7", "key=0,0,2" or "key=text", where keys
+   are the architecture's but for those of "general". */
+static void shape_make(const char *name, uint32_t layers, const char *words, uint64_t tensors) {
+    uint64_t pairs = 3;
+    char key[96];
+    gguf_begin(&maker, tensors, 0);
+    gguf_string(&maker, "general.architecture", name);
+    snprintf(key, sizeof key, "%s.block_count", name);
+    gguf_u32(&maker, key, layers);
+    snprintf(key, sizeof key, "%s.embedding_length", name);
+    gguf_u32(&maker, key, 256);
+    for (; *words; pairs++) {
+        size_t length = strcspn(words, "="), end = strcspn(words, " ");
+        const char *value = words + length + 1;
+        bool general = strncmp(words, "general.", 8) == 0;
+        snprintf(key, sizeof key, "%s%s%.*s", general ? "" : name, general ? "" : ".", (int)length,
+                 words);
+        if (memchr(value, ',', end - length)) {
+            uint32_t values[16], count = 0;
+            for (char *at = (char *)(uintptr_t)value - 1; at < words + end; count++) {
+                values[count] = (uint32_t)strtoul(at + 1, &at, 10);
+            }
+            gguf_array(&maker, key, values, count);
+        } else if (*value >= '0' && *value <= '9') {
+            gguf_u32(&maker, key, (uint32_t)strtoul(value, NULL, 10));
+        } else {
+            char text[32];
+            snprintf(text, sizeof text, "%.*s", (int)(end - length - 1), value);
+            gguf_string(&maker, key, text);
+        }
+        words += end + strspn(words + end, " ");
+    }
+    maker.data[16] = (uint8_t)pairs;
 }
 
 static void refused(vram_status status, const char *word) {
@@ -55,16 +94,10 @@ static void refused(vram_status status, const char *word) {
 
 /* A model of two layers; q4_K has 144 bytes for 256 numbers, f16 512. */
 static void small_pairs(uint64_t tensors) {
-    gguf_begin(&maker, tensors, 9);
-    gguf_string(&maker, "general.architecture", "llama");
-    gguf_string(&maker, "general.name", "Small");
-    gguf_u32(&maker, "llama.block_count", 2);
-    gguf_u32(&maker, "llama.context_length", 2048);
-    gguf_u32(&maker, "llama.embedding_length", 256);
-    gguf_u32(&maker, "llama.feed_forward_length", 512);
-    gguf_u32(&maker, "llama.attention.head_count", 4);
-    gguf_u32(&maker, "llama.attention.head_count_kv", 2);
-    gguf_u32(&maker, "llama.vocab_size", 3);
+    shape_make("llama", 2,
+               "general.name=Small context_length=2048 feed_forward_length=512 "
+               "attention.head_count=4 attention.head_count_kv=2 vocab_size=3",
+               tensors);
 }
 
 static void small_make(void) {
@@ -145,58 +178,90 @@ TEST(every_type_of_tensor) {
     }
 }
 
-TEST(layers_may_differ) {
-    static const uint32_t heads[] = {2, 0, 4};
-    gguf_begin(&maker, 0, 12);
-    gguf_string(&maker, "general.architecture", "jamba");
-    gguf_u32(&maker, "jamba.block_count", 3);
-    gguf_u32(&maker, "jamba.embedding_length", 256);
-    gguf_u32(&maker, "jamba.attention.head_count", 4);
-    gguf_array(&maker, "jamba.attention.head_count_kv", heads, 3);
-    gguf_u32(&maker, "jamba.attention.key_length", 32);
-    gguf_u32(&maker, "jamba.attention.value_length", 16);
-    gguf_u32(&maker, "jamba.attention.sliding_window", 100);
-    gguf_u32(&maker, "jamba.ssm.conv_kernel", 4);
-    gguf_u32(&maker, "jamba.ssm.inner_size", 512);
-    gguf_u32(&maker, "jamba.ssm.state_size", 16);
-    gguf_u32(&maker, "jamba.ssm.group_count", 1);
+/* What is cached by models of these numbers, in one of their layers. */
+TEST(shapes_by_architecture) {
+#define HEADS  "attention.head_count=4 "
+#define STATES "ssm.inner_size=10 ssm.state_size=2 "
+#define JAMBA                                                                                      \
+    HEADS "attention.head_count_kv=2,0,4 attention.key_length=32 attention.value_length=16 "       \
+          "attention.sliding_window=100 ssm.conv_kernel=4 ssm.inner_size=512 ssm.state_size=16 "   \
+          "ssm.group_count=1"
+#define GEMMA4                                                                                     \
+    "attention.head_count=16 attention.head_count_kv=8,8,2,8 attention.key_length=512 "            \
+    "attention.value_length=512 attention.key_length_swa=256 attention.sliding_window=1024 "       \
+    "attention.sliding_window_pattern=1,1,0,1 attention.shared_kv_layers=1"
+#define NEMOTRON /* Mamba, feed-forward, attention, Mamba */                                       \
+    HEADS "attention.head_count_kv=0,0,2,0 feed_forward_length=0,512,0,0 ssm.inner_size=100 "      \
+          "ssm.state_size=10 ssm.conv_kernel=4"
+#define DEEPSEEK                                                                                   \
+    HEADS "attention.head_count_kv=1 attention.kv_lora_rank=512 rope.dimension_count=64 "
+    static const struct {
+        const char *name;
+        uint32_t layers;
+        const char *words;
+        uint32_t layer, keys, values, states, window;
+    } rows[] = {
+        {"exaone4", 64, HEADS, 0, 256, 256, 0, 4096}, /* of this size alone with windows */
+        {"exaone4", 64, HEADS, 3, 256, 256, 0, 0},
+        {"exaone4", 30, HEADS, 0, 256, 256, 0, 0},
+        {"gemma3n", 30, HEADS, 19, 256, 256, 0, 0},
+        {"gemma3n", 30, HEADS, 20, 0, 0, 0, 0},
+        {"gemma4", 3, HEADS "attention.shared_kv_layers=3", 2, 256, 256, 0, 0},
+        {"gemma4", 4, GEMMA4, 0, 8 * 256, 8 * 512, 0, 1024}, /* heads of another width */
+        {"gemma4", 4, GEMMA4, 2, 2 * 512, 2 * 512, 0, 0},
+        {"gemma4", 4, GEMMA4, 3, 0, 0, 0, 0},        /* uses the cache of an earlier one */
+        {"qwen35", 4, HEADS STATES, 2, 0, 0, 20, 0}, /* one layer in four is full */
+        {"qwen35", 4, HEADS STATES, 3, 256, 256, 0, 0},
+        {"qwen35", 4, HEADS STATES "attention.recurrent_layers=1,1,0,1", 0, 0, 0, 20, 0},
+        {"qwen35", 4, HEADS STATES "attention.recurrent_layers=1,1,0,1", 2, 256, 256, 0, 0},
+        {"qwen35", 3, HEADS STATES "attention.recurrent_layers=1,0", 2, 256, 256, 0, 0},
+        {"falcon-h1", 1, HEADS STATES, 0, 256, 256, 20, 0}, /* has both */
+        {"jamba", 3, JAMBA, 0, 2 * 32, 2 * 16, 0, 0}, /* llama.cpp reads windows for no Jamba */
+        {"jamba", 3, JAMBA, 1, 0, 0, 512 * 16 + 3 * (512 + 2 * 1 * 16), 0},
+        {"jamba", 3, JAMBA, 2, 4 * 32, 4 * 16, 0, 0},
+        {"nemotron_h", 4, NEMOTRON, 0, 0, 0, 100 * 10 + 3 * 100, 0},
+        {"nemotron_h", 4, NEMOTRON, 1, 0, 0, 0, 0},
+        {"nemotron_h", 4, NEMOTRON, 2, 2 * 64, 2 * 64, 0, 0},
+        {"lfm2", 4, HEADS "attention.head_count_kv=0,0,2,0 shortconv.l_cache=3", 0, 0, 0, 512, 0},
+        {"kimi-linear", 4, HEADS "attention.head_count_kv=0,0,2,0 kda.head_dim=16", 0, 0, 0,
+         3 * 3 * 4 * 16 + 16 * 16 * 4, 0},
+        {"kimi-linear", 1, HEADS "attention.head_count_kv=0 kda.head_dim=16 ssm.conv_kernel=2", 0,
+         0, 0, 3 * 1 * 4 * 16 + 16 * 16 * 4, 0},
+        {"mamba", 1, STATES, 0, 0, 0, 20, 0}, /* without heads */
+        {"rwkv6", 4, HEADS "attention.head_count_kv=0 wkv.head_size=64", 0, 0, 0,
+         256 * 64 + 2 * 256, 0},
+        {"rwkv7", 1, "wkv.head_size=4", 0, 0, 0, 256 * 4 + 256 * 2, 0},
+        {"bert", 4, HEADS, 0, 0, 0, 0, 0},
+        /* the last layer predicts further tokens, and is not run */
+        {"glm4moe", 4, HEADS "nextn_predict_layers=1", 2, 256, 256, 0, 0},
+        {"glm4moe", 4, HEADS "nextn_predict_layers=1", 3, 0, 0, 0, 0},
+        {"glm-dsa", 4, DEEPSEEK "attention.indexer.key_length=128", 0, 512 + 64 + 128, 0, 0, 0},
+        {"deepseek2", 1, DEEPSEEK, 0, 576, 0, 0, 0},
+        /* arrays that are shorter than the layers are */
+        {"gemma3", 3, HEADS "attention.sliding_window=99 attention.sliding_window_pattern=1,0", 0,
+         256, 256, 0, 99},
+        {"gemma3", 3, HEADS "attention.sliding_window=99 attention.sliding_window_pattern=1,0", 2,
+         256, 256, 0, 0},
+        {"llama", 2, STATES "attention.head_count_kv=0,0 feed_forward_length=512,512", 0, 0, 0, 20,
+         0}, /* fed, and has a state */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        shape_make(rows[i].name, rows[i].layers, rows[i].words, 0);
+        assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
+        const vram_model_layer *layer = &model.layers[rows[i].layer];
+        if (!model.kv_known || layer->k_elements != rows[i].keys ||
+            layer->v_elements != rows[i].values || layer->state_elements != rows[i].states ||
+            layer->window != rows[i].window) {
+            fail_msg("row %zu, %s: %u, %u, %u, %u", i, rows[i].name, layer->k_elements,
+                     layer->v_elements, layer->state_elements, layer->window);
+        }
+    }
+    shape_make("strange", 1, "context_length=4", 0);
     assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
-    assert_int_equal(model.layers[0].k_elements, 2 * 32);
-    assert_int_equal(model.layers[0].v_elements, 2 * 16);
-    assert_int_equal(model.layers[0].window, 0); /* llama.cpp reads it for no Jamba */
-    assert_int_equal(model.layers[1].k_elements, 0);
-    assert_int_equal(model.layers[1].state_elements, 512 * 16 + 3 * (512 + 2 * 1 * 16));
-    assert_int_equal(model.layers[2].k_elements, 4 * 32);
-    assert_int_equal(model.layers[2].window, 0);
-    assert_int_equal(model.layers[2].state_elements, 0);
-}
-
-TEST(windows_latents_and_experts) {
-    gguf_begin(&maker, 0, 6);
-    gguf_string(&maker, "general.architecture", "gemma3");
-    gguf_u32(&maker, "gemma3.block_count", 12);
-    gguf_u32(&maker, "gemma3.embedding_length", 256);
-    gguf_u32(&maker, "gemma3.attention.head_count", 4);
-    gguf_u32(&maker, "gemma3.attention.head_count_kv", 1);
-    gguf_u32(&maker, "gemma3.attention.sliding_window", 512);
+    assert_false(model.kv_known);
+    shape_make("deepseek2", 1,
+               DEEPSEEK "expert_count=8 expert_used_count=2 expert_feed_forward_length=100", 0);
     assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
-    assert_int_equal(model.layers[0].window, 512);
-    assert_int_equal(model.layers[5].window, 0);
-    assert_int_equal(model.layers[11].window, 0);
-    gguf_begin(&maker, 0, 10);
-    gguf_string(&maker, "general.architecture", "deepseek2");
-    gguf_u32(&maker, "deepseek2.block_count", 1);
-    gguf_u32(&maker, "deepseek2.embedding_length", 256);
-    gguf_u32(&maker, "deepseek2.attention.head_count", 4);
-    gguf_u32(&maker, "deepseek2.attention.head_count_kv", 1);
-    gguf_u32(&maker, "deepseek2.attention.kv_lora_rank", 512);
-    gguf_u32(&maker, "deepseek2.rope.dimension_count", 64);
-    gguf_u32(&maker, "deepseek2.expert_count", 8);
-    gguf_u32(&maker, "deepseek2.expert_used_count", 2);
-    gguf_u32(&maker, "deepseek2.expert_feed_forward_length", 100);
-    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
-    assert_int_equal(model.layers[0].k_elements, 576);
-    assert_int_equal(model.layers[0].v_elements, 0);
     assert_int_equal(model.experts, 8);
     assert_int_equal(model.intermediate, 200);
 }
@@ -230,19 +295,8 @@ TEST(windows_by_architecture) {
         {"gemma4", true, "............", 0}, /* only by an array */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char key[96];
-        gguf_begin(&maker, 0, rows[i].told ? 5 : 4);
-        gguf_string(&maker, "general.architecture", rows[i].name);
-        snprintf(key, sizeof key, "%s.block_count", rows[i].name);
-        gguf_u32(&maker, key, 12);
-        snprintf(key, sizeof key, "%s.embedding_length", rows[i].name);
-        gguf_u32(&maker, key, 256);
-        snprintf(key, sizeof key, "%s.attention.head_count", rows[i].name);
-        gguf_u32(&maker, key, 4);
-        snprintf(key, sizeof key, "%s.attention.sliding_window", rows[i].name);
-        if (rows[i].told) {
-            gguf_u32(&maker, key, 100);
-        }
+        shape_make(rows[i].name, 12, rows[i].told ? HEADS "attention.sliding_window=100" : HEADS,
+                   0);
         assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
         for (uint32_t layer = 0; layer < 12; layer++) {
             bool slides = rows[i].layers[layer] == 'w';
@@ -254,96 +308,25 @@ TEST(windows_by_architecture) {
     }
 }
 
-/* Gemma 4 names its layers with windows, which have heads of another width; its last layers use the
-   caches of earlier ones. */
-TEST(layers_of_gemma4) {
-    static const uint32_t heads[] = {8, 8, 2, 8}, pattern[] = {1, 1, 0, 1};
-    gguf_begin(&maker, 0, 11);
-    gguf_string(&maker, "general.architecture", "gemma4");
-    gguf_u32(&maker, "gemma4.block_count", 4);
-    gguf_u32(&maker, "gemma4.embedding_length", 256);
-    gguf_u32(&maker, "gemma4.attention.head_count", 16);
-    gguf_array(&maker, "gemma4.attention.head_count_kv", heads, 4);
-    gguf_u32(&maker, "gemma4.attention.key_length", 512);
-    gguf_u32(&maker, "gemma4.attention.value_length", 512);
-    gguf_u32(&maker, "gemma4.attention.key_length_swa", 256);
-    gguf_u32(&maker, "gemma4.attention.sliding_window", 1024);
-    gguf_array(&maker, "gemma4.attention.sliding_window_pattern", pattern, 4);
-    gguf_u32(&maker, "gemma4.attention.shared_kv_layers", 1);
+/* An array longer than any model; elements that are negative or past 32 bits are none. */
+TEST(arrays_of_other_numbers) {
+    static uint32_t many[VRAM_MODEL_LAYERS_MAX + 2] = {2, 2};
+    shape_make("llama", 2, HEADS, 0);
+    maker.data[16]++;
+    gguf_array(&maker, "llama.attention.head_count_kv", many, VRAM_MODEL_LAYERS_MAX + 2);
     assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
-    assert_int_equal(model.layers[0].window, 1024);
-    assert_int_equal(model.layers[0].k_elements, 8 * 256);
-    assert_int_equal(model.layers[0].v_elements, 8 * 512);
-    assert_int_equal(model.layers[2].window, 0);
-    assert_int_equal(model.layers[2].k_elements, 2 * 512);
-    assert_int_equal(model.layers[3].k_elements, 0);
-}
-
-static void small_shape(const char *name, uint64_t more) {
-    char key[64];
-    gguf_begin(&maker, 0, 4 + more);
-    gguf_string(&maker, "general.architecture", name);
-    snprintf(key, sizeof key, "%s.block_count", name);
-    gguf_u32(&maker, key, 4);
-    snprintf(key, sizeof key, "%s.embedding_length", name);
-    gguf_u32(&maker, key, 256);
-    snprintf(key, sizeof key, "%s.attention.head_count", name);
-    gguf_u32(&maker, key, 4);
-}
-
-/* What layers have instead of a cache, or beside it. */
-TEST(states_by_architecture) {
-    static const uint32_t heads[] = {0, 0, 2, 0}, fed[] = {0, 512, 0, 0}, full[] = {1, 1, 0, 1};
-    small_shape("bert", 0);
+    assert_int_equal(model.layers[1].k_elements, 128);
+    shape_make("llama", 2, HEADS "attention.key_length=64", 0);
+    maker.data[16]++;
+    gguf_text(&maker, "llama.attention.head_count_kv");
+    put_number(&maker, 9, 4);
+    put_number(&maker, 11, 4); /* 64 bits with a sign */
+    put_number(&maker, 2, 8);
+    put_number(&maker, UINT64_MAX, 8);
+    put_number(&maker, UINT64_C(1) << 33, 8);
     assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
-    assert_true(model.kv_known);
-    assert_int_equal(model.layers[0].k_elements + model.layers[0].v_elements, 0);
-    small_shape("nemotron_h", 5); /* Mamba, feed-forward, attention, Mamba */
-    gguf_array(&maker, "nemotron_h.attention.head_count_kv", heads, 4);
-    gguf_array(&maker, "nemotron_h.feed_forward_length", fed, 4);
-    gguf_u32(&maker, "nemotron_h.ssm.inner_size", 100);
-    gguf_u32(&maker, "nemotron_h.ssm.state_size", 10);
-    gguf_u32(&maker, "nemotron_h.ssm.conv_kernel", 4);
-    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
-    assert_int_equal(model.layers[0].state_elements, 100 * 10 + 3 * 100);
-    assert_int_equal(model.layers[1].state_elements, 0);
-    assert_int_equal(model.layers[2].k_elements, 2 * 64);
-    assert_int_equal(model.layers[3].state_elements, 100 * 10 + 3 * 100);
-    small_shape("qwen35", 3);
-    gguf_array(&maker, "qwen35.attention.recurrent_layers", full, 4);
-    gguf_u32(&maker, "qwen35.ssm.inner_size", 100);
-    gguf_u32(&maker, "qwen35.ssm.state_size", 10);
-    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
-    assert_int_equal(model.layers[0].state_elements, 1000);
-    assert_int_equal(model.layers[2].state_elements, 0);
-    assert_int_equal(model.layers[2].k_elements, 256);
-    small_shape("lfm2", 2);
-    gguf_array(&maker, "lfm2.attention.head_count_kv", heads, 4);
-    gguf_u32(&maker, "lfm2.shortconv.l_cache", 3);
-    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
-    assert_int_equal(model.layers[0].state_elements, 256 * 2);
-    small_shape("kimi-linear", 2);
-    gguf_array(&maker, "kimi-linear.attention.head_count_kv", heads, 4);
-    gguf_u32(&maker, "kimi-linear.kda.head_dim", 16);
-    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
-    assert_int_equal(model.layers[0].state_elements, 3 * 3 * 4 * 16 + 16 * 16 * 4);
-    small_shape("rwkv6", 2);
-    gguf_u32(&maker, "rwkv6.attention.head_count_kv", 0);
-    gguf_u32(&maker, "rwkv6.wkv.head_size", 64);
-    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
-    assert_int_equal(model.layers[0].state_elements, 256 * 64 + 2 * 256);
-    small_shape("glm4moe", 1); /* the last layer predicts further tokens, and is not run */
-    gguf_u32(&maker, "glm4moe.nextn_predict_layers", 1);
-    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
-    assert_int_equal(model.layers[2].k_elements, 256);
-    assert_int_equal(model.layers[3].k_elements, 0);
-    small_shape("glm-dsa", 4);
-    gguf_u32(&maker, "glm-dsa.attention.head_count_kv", 1);
-    gguf_u32(&maker, "glm-dsa.attention.kv_lora_rank", 512);
-    gguf_u32(&maker, "glm-dsa.rope.dimension_count", 64);
-    gguf_u32(&maker, "glm-dsa.attention.indexer.key_length", 128);
-    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
-    assert_int_equal(model.layers[0].k_elements, 512 + 64 + 128);
+    assert_int_equal(model.layers[0].k_elements, 256); /* as if there were no array */
+    assert_int_equal(model.layers[0].v_elements, 256);
 }
 
 /* ------------------------------------------------------- no weights, projectors */
@@ -356,14 +339,11 @@ TEST(a_vocabulary_is_not_a_model) {
 }
 
 TEST(an_adapter_is_not_a_model) {
-    small_shape("llama", 1);
-    gguf_string(&maker, "general.type", "model");
+    shape_make("llama", 4, HEADS "general.type=model", 0);
     assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
-    small_shape("llama", 1);
-    gguf_string(&maker, "general.type", "adapter");
+    shape_make("llama", 4, HEADS "general.type=adapter", 0);
     refused(VRAM_ERR_INVALID, "its general.type is \"adapter\"");
-    small_shape("llama", 1);
-    gguf_string(&maker, "general.type", "mmproj");
+    shape_make("llama", 4, HEADS "general.type=mmproj", 0);
     refused(VRAM_ERR_INVALID, "--mmproj");
 }
 
@@ -401,13 +381,10 @@ TEST(projectors_are_added) {
 
 static void part_make(uint32_t number, uint32_t says, uint64_t tensors_in_all) {
     char name[64];
-    gguf_begin(&maker, 1, number == 0 ? 8 : 3);
+    gguf_begin(&maker, 1, 3);
     if (number == 0) {
-        gguf_string(&maker, "general.architecture", "llama");
-        gguf_u32(&maker, "llama.block_count", 3);
-        gguf_u32(&maker, "llama.embedding_length", 256);
-        gguf_u32(&maker, "llama.attention.head_count", 4);
-        gguf_u32(&maker, "llama.attention.head_count_kv", 2);
+        shape_make("llama", 3, HEADS "attention.head_count_kv=2", 1);
+        maker.data[16] += 3;
     }
     gguf_u32(&maker, "split.count", 3);
     gguf_u32(&maker, "split.no", says);
@@ -511,6 +488,21 @@ TEST(offsets_and_alignments_that_lie) {
     gguf_tensor(&maker, "blk.0.a", UINT64_C(1) << 40, 1, 0, 0);
     gguf_data(&maker, 200);
     refused(VRAM_ERR_CORRUPT, "truncated");
+    small_pairs(2);
+    gguf_tensor(&maker, "blk.0.a", 8, 1, 0, 0);
+    gguf_tensor(&maker, "blk.0.b", UINT64_MAX, 1, 24, 32); /* i8: its end is past 2^64 */
+    gguf_data(&maker, 200);
+    refused(VRAM_ERR_CORRUPT, "truncated: tensor blk.0.b");
+    shape_make("llama", 1, HEADS "general.alignment=65536", 1);
+    gguf_tensor(&maker, "blk.0.a", 8, 1, 0, 0);
+    gguf_data(&maker, 64); /* the file ends before its data begin */
+    refused(VRAM_ERR_CORRUPT, "truncated: the tensors end");
+    small_pairs(1);
+    gguf_tensor(&maker, "blk.512.a", 8, 1, 0, 0);
+    gguf_data(&maker, 200);
+    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK); /* multi-token prediction */
+    assert_int_equal(read_as(VR_GGUF_PART, maker.data, maker.bytes), VRAM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vram_error_get()->text, "beyond the 512"));
     for (uint32_t align = 0; align < 3; align++) {
         gguf_begin(&maker, 0, 1);
         gguf_u32(&maker, "general.alignment", align == 0 ? 0 : align == 1 ? 3 : 0x80000000);
@@ -519,21 +511,29 @@ TEST(offsets_and_alignments_that_lie) {
 }
 
 TEST(numbers_that_no_model_has) {
+    static const struct {
+        uint32_t layers;
+        const char *words;
+        vram_status status;
+        const char *why;
+    } rows[] = {
+        {513, HEADS, VRAM_ERR_UNSUPPORTED, "513 layers"},
+        {1, HEADS "expert_count=2 expert_used_count=3", VRAM_ERR_CORRUPT, "3 of 2 experts"},
+        {1, "attention.head_count=4294967295 attention.key_length=4294967295", VRAM_ERR_CORRUPT,
+         "2^32"},
+        {1, HEADS "attention.value_length=4294967295", VRAM_ERR_CORRUPT, "2^32"},
+        {1, "ssm.inner_size=4294967295 ssm.state_size=2", VRAM_ERR_CORRUPT, "2^32"},
+        {1,
+         "ssm.inner_size=4294967295 ssm.state_size=4294967295 ssm.conv_kernel=4294967295 "
+         "ssm.group_count=4294967295",
+         VRAM_ERR_CORRUPT, "2^32"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        shape_make(rows[i].words[0] == 's' ? "mamba" : "llama", rows[i].layers, rows[i].words, 0);
+        refused(rows[i].status, rows[i].why);
+    }
     gguf_begin(&maker, 0, 0);
     refused(VRAM_ERR_INVALID, "no block_count");
-    gguf_begin(&maker, 0, 1);
-    gguf_u32(&maker, "llama.block_count", 513);
-    refused(VRAM_ERR_UNSUPPORTED, "513 layers");
-    gguf_begin(&maker, 0, 3);
-    gguf_u32(&maker, "llama.block_count", 1);
-    gguf_u32(&maker, "llama.expert_count", 2);
-    gguf_u32(&maker, "llama.expert_used_count", 3);
-    refused(VRAM_ERR_CORRUPT, "3 of 2 experts");
-    gguf_begin(&maker, 0, 3);
-    gguf_u32(&maker, "llama.block_count", 1);
-    gguf_u32(&maker, "llama.attention.head_count", UINT32_MAX);
-    gguf_u32(&maker, "llama.attention.key_length", UINT32_MAX);
-    refused(VRAM_ERR_CORRUPT, "2^32");
     gguf_begin(&maker, 0, 1);
     gguf_text(&maker, "llama.block_count");
     put_number(&maker, 10, 4);
