@@ -21,6 +21,9 @@ TEST(pageable_memory_needs_leave, "sim:memory=64M") {
     assert_ok(vram_buffer_create(pool, MIB, rig->queue, &options, &buffer));
     assert_int_equal(info_of(buffer).location, VRAM_MEMORY_HOST);
     assert_false(info_of(buffer).pinned);
+    vram_memory_info memory = {.size = sizeof memory};
+    assert_ok(vram_memory_info_get(rig->device, &memory));
+    assert_int_equal(memory.held_peak_bytes, 0); /* it is not the driver's */
     write_all(buffer, 1, rig->queue);
     expect_all(buffer, 1, rig->queue);
     assert_ok(vram_buffer_destroy(buffer));

@@ -98,6 +98,9 @@ TEST(it_stops_when_enough_is_won) {
     vram_rebuild_result first, rest;
     struct rig rig = rig_make(SIM, 0);
     thin_out(&rig);
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    vram_addr beside; /* in a granule that a plot uses, too */
+    assert_ok(vram_alloc(rig.pool, PLOT_BYTES, rig.queue, &beside));
     uint64_t stuck = stuck_bytes(rig.pool);
     assert_ok(rebuild(rig.pool, 1, &first));
     assert_int_equal(first.handles, 1);
@@ -105,6 +108,7 @@ TEST(it_stops_when_enough_is_won) {
     assert_ok(rebuild(rig.pool, 0, &rest));
     assert_true(rest.handles > 1);
     assert_true(rest.won_bytes / rest.handles <= first.won_bytes); /* most free bytes first */
+    assert_int_equal(first.won_bytes + rest.won_bytes, stuck);
     assert_int_equal(stuck_bytes(rig.pool), 0);
     kept_hold(&rig);
     assert_ok(vram_pool_rebuild(rig.pool, NULL, NULL));
@@ -216,5 +220,31 @@ TEST(the_ladder_rebuilds_if_it_may) {
 }
 
 /* -------------------------------------------------------------------------- faults */
+
+/* Blocks keep their contents, nothing is held for nothing, and the call says why it failed. */
+TEST(one_failed_call_loses_nothing) {
+    static const vram_sim_call calls[] = {VRAM_SIM_CREATE, VRAM_SIM_MAP,   VRAM_SIM_ACCESS,
+                                          VRAM_SIM_COPY,   VRAM_SIM_UNMAP, VRAM_SIM_RELEASE};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        vram_rebuild_result result;
+        struct rig rig = rig_make(SIM, 0);
+        vram_sim_fault plan = {.size = sizeof plan, .call = calls[i], .nth = 1, .code = 9999};
+        thin_out(&rig);
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        trim(rig.pool);
+        uint64_t held = stats_of(rig.pool).reserved_bytes;
+        assert_ok(vram_sim_fault_set(rig.context, &plan));
+        vram_status status = rebuild(rig.pool, 0, &result);
+        assert_int_equal(sim_state(&rig).faults, 1);
+        assert_int_equal(status, calls[i] == VRAM_SIM_RELEASE ? VRAM_OK : VRAM_ERR_BACKEND);
+        assert_true(status == VRAM_OK || vram_error_get()->native_code == 9999);
+        assert_int_equal(stats_of(rig.pool).asleep_bytes, 0);
+        assert_int_equal(stats_of(rig.pool).reserved_bytes, held - result.won_bytes);
+        assert_int_equal(stats_of(rig.pool).reserved_bytes, sim_state(&rig).live_bytes);
+        spaces_are_sound(&rig);
+        kept_hold(&rig);
+        rig_end(&rig, true);
+    }
+}
 
 EACH_TEST(NULL, nothing_left)
