@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """arguments_test.py BINARY: arguments at their bounds and beyond, a line each: the exit code, and words that are said.
 
-Words are separated by spaces; @ in one stands for a space. {N*TEXT} is TEXT N times.
+Where they begin with "vram: ", they are all that is said. Words are separated by spaces; @ in one stands for a space.
+{N*TEXT} is TEXT N times.
 """
 import json
 import os
@@ -67,7 +68,8 @@ ROWS = (
     ("estimate config.json -m 8G --activation-bytes 9", 2, "--activation-bytes=9"),
     ("estimate config.json -m 8G -ncmoe many", 2, "--n-cpu-moe=many"),
     ("estimate config.json -m much", 2, "--memory=much"),
-    ("estimate config.json -m 8G --overhead much", 2, "--overhead=much"),
+    ("estimate config.json -m 8G --overhead much", 2, "vram: --overhead=much: \"much\" is not a size; write bytes, or "
+     "a unit as in 64K, 1.5GiB, 2 MB"),
     ("estimate config.json {17*-m 8G }", 2, "--memory is given 17 times; at most 16 devices"),
     ("estimate config.json {16*-m 1G }", 1, "memory:15"),
     ("estimate config.json {33*-m 1G }", 2, "at most 32 times"),
@@ -240,6 +242,138 @@ ROWS = (
     ("info --json=yes", 2, "--json"),
     ("info -", 2, '"-"'),
     ("info x", 2, "x"),
+    # bench: the whole message
+    ("bench alloc -b host --seconds 0.05 --baseline nowhere", 2, "vram: cannot read nowhere: No such file or "
+     "directory"),
+    ("bench alloc -b host --seconds 0.05 --baseline /dev/null", 2, "vram: /dev/null has no line for this run; "
+     "--save=/dev/null adds it"),
+    ("bench copy --live 3", 2, "vram: `vram bench copy` takes no --live"),
+    ("bench copy --size 100", 2, "vram: --size=100: the largest copy must have at least 4096 bytes"),
+    ("bench distance --size 3", 2, "vram: --size=3: not a number of vectors from 10 to 100000000"),
+    ("bench grow --pattern burst", 2, "vram: `vram bench grow` takes no --pattern"),
+    ("bench grow --from 2M --to 1M", 2, "vram: --from=2097152 --to=1048576: --to must be larger than --from, and "
+     "--from at least 4"),
+    ("bench matmul --size 40000", 2, "vram: --size=40000: not a number of rows from 1 to 32768"),
+    ("bench alloc --pattern mixed --size 1K", 2, "vram: --pattern=mixed has its own sizes; leave out --size"),
+    ("bench", 2, "vram: say what to measure: vram bench alloc, copy, distance, grow, launch, matmul, readback, "
+     "ring or track"),
+    ("bench alloc --pattern pairs", 2, "vram: --pattern=pairs: not one of pair, burst, mixed, handover"),
+    ("bench readback -b host --size 100", 2, "vram: --size=100: a frame must have 4096 bytes to 8 GiB"),
+    ("bench ring --seconds 1", 2, "vram: `vram bench ring` takes no --seconds"),
+    ("bench ring --backend host --size 1M", 2, "vram: --size=1M: a message has at most 4096 bytes"),
+    ("bench alloc --seconds=-1", 2, "vram: --seconds=-1: not a number from 0.01 to 3600"),
+    ("bench alloc --size many", 2, "vram: --size=many: not a size like 4096, 64K or 1.5GiB"),
+    ("bench alloc --size 0", 2, "vram: --size=0: not a size like 4096, 64K or 1.5GiB"),
+    ("bench alloc --threads 0", 2, "vram: --threads=0: not a whole number from 1 to 256"),
+    ("bench speed", 2, "vram: \"speed\" is not one of alloc, copy, distance, grow, launch, matmul, readback, "
+     "ring, track"),
+    # broker: the whole message
+    ("broker --idle soon", 2, "vram: --idle=soon: not a whole number from 0 to 1000000000"),
+    # command: the whole message
+    ("tour --backend metal", 2, "vram: backend metal is absent: Metal was not found: it is a part of macOS, and "
+     "nowhere else"),
+    ("tour --backend sim,,host", 2, "vram: cannot start: unknown backend \"\"; there are cuda, hip, metal, "
+     "vulkan, opencl, sim and host (VRAM_ERR_INVALID)"),
+    ("info --backend cdua", 2, "vram: cannot list the devices: unknown backend \"cdua\"; there are cuda, hip, "
+     "metal, vulkan, opencl, sim and host (VRAM_ERR_INVALID)"),
+    ("--json info", 2, "vram: unknown flag --json before the verb; `vram --help` shows the order"),
+    ("--versoin", 2, "vram: unknown flag --versoin; did you mean --version?"),
+    ("--frobnicate", 2, "vram: unknown flag --frobnicate before the verb; `vram --help` shows the order"),
+    ("tour --backend", 2, "vram: --backend needs an argument: --backend=NAME"),
+    ("tour -d", 2, "vram: --device needs an argument: --device=N"),
+    ("info --color", 2, "vram: --color needs an argument: --color=WHEN"),
+    ("info --color=sometimes", 2, "vram: --color=sometimes: not one of auto, always, never"),
+    ("info -q", 2, "vram: unknown flag -q; `vram info --help` lists them"),
+    ("info --bakend=sim", 2, "vram: unknown flag --bakend; did you mean --backend?"),
+    ("info --back sim", 2, "vram: unknown flag --back; did you mean --backend?"),
+    ("info --frobnicate", 2, "vram: unknown flag --frobnicate; `vram info --help` lists them"),
+    ("info -- --json", 2, "vram: `vram info` takes no argument \"--json\""),
+    ("info everything", 2, "vram: `vram info` takes no argument \"everything\""),
+    ("ifno", 2, "vram: unknown verb \"ifno\"; did you mean \"info\"?"),
+    ("comp", 2, "vram: unknown verb \"comp\"; did you mean \"completion\"?"),
+    ("frobnicate", 2, "vram: unknown verb \"frobnicate\"; `vram --help` lists them"),
+    # completion: the whole message
+    ("completion", 2, "vram: `vram completion` needs one shell: bash, zsh or fish"),
+    ("completion bash zsh", 2, "vram: `vram completion` needs one shell: bash, zsh or fish"),
+    ("completion tcsh", 2, "vram: \"tcsh\" is not one of bash, zsh, fish"),
+    # estimate: the whole message
+    ("estimate gone.gguf -m 8G", 2, "vram: cannot read the model: gone.gguf: there is no such file (VRAM_ERR_IO)"),
+    ("estimate", 2, "vram: `vram estimate` needs one model: a .gguf or .safetensors file, a config.json or a "
+     "folder with one; or --params"),
+    ("estimate x --params layers=1", 2, "vram: `vram estimate --params` takes no model"),
+    ("estimate --params hidden=4096,deep=7 -m 8G", 2, "vram: --params: \"deep=7\" is not NAME=NUMBER; names are "
+     "hidden, intermediate, layers, vocab, heads, kv_heads, tokens, bytes, and for experts experts, "
+     "shared_experts, top_k, expert_intermediate, first_expert_layer"),
+    ("estimate --params hidden=18446744073709551616,intermediate=9999999999,layers=32,vocab=32000,heads=32,kv_heads=8 -m 8G", 2,
+     "vram: --params: hidden=18446744073709551616 does not fit in 64 bits"),
+    ("estimate --params hidden=18446744073709551615,intermediate=9999999999,layers=32,vocab=32000,heads=32,kv_heads=8 -m 8G", 2,
+     "vram: --params: a model of 32 layers of 18446744073709551615 x 9999999999 does not fit in 64 bits "
+     "(VRAM_ERR_OVERFLOW)"),
+    ("estimate --params hidden=4096,intermediate=14336,layers=32,vocab=32000,heads=0,kv_heads=8,tokens=4096 -m 8G", 2,
+     "vram: --params: heads is 0 (VRAM_ERR_INVALID)"),
+    ("estimate --params hidden=9999999999,intermediate=9999999999,layers=32,vocab=32000,heads=32,kv_heads=8 -m 8G", 2,
+     "vram: --params: a model of 32 layers of 9999999999 x 9999999999 does not fit in 64 bits (VRAM_ERR_OVERFLOW)"),
+    ("estimate a b", 2, "vram: `vram estimate` needs one model: a .gguf or .safetensors file, a config.json or a "
+     "folder with one; or --params"),
+    ("estimate config.json -m 8G -ctk q9", 2, "vram: cannot estimate: \"q9\" is not a type of a cache; use f32, "
+     "f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 or iq4_nl (VRAM_ERR_INVALID)"),
+    ("estimate config.json -m 8G -c 128g", 2, "vram: --ctx-size=128g: not a number of tokens from 0 to "
+     "4294967295, as 131072, 128k or 1M"),
+    ("estimate config.json --backend host -d 7", 2, "vram: there is no device 7; `vram info` lists them"),
+    ("estimate config.json -ngl most -m 8G", 2, "vram: --gpu-layers=most: not a number of layers from 0 on, or all"),
+    ("estimate config.json -ngl", 2, "vram: --gpu-layers needs an argument: --gpu-layers=N"),
+    ("estimate config.json -m lots", 2, "vram: --memory=lots: \"lots\" is not a size; write bytes, or a unit as "
+     "in 64K, 1.5GiB, 2 MB"),
+    ("estimate config.json -m 8G -c 4 -np 5", 2, "vram: cannot estimate: 5 sequences cannot share a context of 4 "
+     "tokens; each needs at least one (VRAM_ERR_INVALID)"),
+    ("estimate config.json -m 8G -m 8G -ts 3,-1", 2, "vram: --tensor-split=3,-1: not a list of numbers from 0 on, "
+     "as 3,1"),
+    ("estimate config.json -m 8G -ts 3,1", 2, "vram: --tensor-split=3,1: there are more shares than devices, "
+     "which are 1; add one with --memory, or leave out a share"),
+    ("estimate config.json --weights q4_Z -m 2G", 2, "vram: cannot read the model: \"q4_Z\" is not a type of "
+     "weights; use F32, F16, BF16, fp8, mxfp8, nvfp4, mxfp4, int4, int8, awq, gptq, Q8_0, Q6_K, Q5_K_M/S, "
+     "Q4_K_M/S, Q4/5_0/1, Q3_K_L/M/S, Q2_K/_S, IQ4_NL/XS, IQ2/3_M/S/XS/XXS, IQ1_M/S, TQ1_0, TQ2_0, MXFP4_MOE "
+     "(VRAM_ERR_INVALID)"),
+    # help: the whole message
+    ("help info tour", 2, "vram: `vram help` takes one verb at most"),
+    ("help tuor", 2, "vram: unknown verb \"tuor\"; did you mean \"tour\"?"),
+    # replay: the whole message
+    ("replay absent.csv --backend sim", 2, "vram: absent.csv: No such file or directory"),
+    ("replay / --backend sim", 2, "vram: /: Is a directory"),
+    ("replay --generate steady,size=4", 2, "vram: --generate: \"size\" is none of steps, blocks, weights, min, "
+     "max, vary, queues, uses, threads, handover, step_us, seed, with =VALUE"),
+    ("replay --generate storm", 2, "vram: --generate: \"storm\" is none of steady, varied, queues, ahead, threads"),
+    ("replay --generate steady --memory much", 2, "vram: --memory=much: not a size; write 80G, 141GiB or bytes"),
+    ("replay", 2, "vram: `vram replay` needs a trace: a CSV file, - for standard input, or --generate"),
+    ("replay x.csv --policy best", 2, "vram: --policy=best: not one of vram, expandable, async, caching, naive"),
+    ("replay --generate steady --generate steady --print", 2, "vram: --print writes one trace, but 2 are given"),
+    ("replay --generate steady --repeat 0", 2, "vram: --repeat=0: not a whole number from 1 to 1000"),
+    # report: the whole message
+    ("report nowhere.vrt", 2, "vram: nowhere.vrt: No such file or directory"),
+    ("report /", 2, "vram: /: Is a directory"),
+    ("report /dev/null", 2, "vram: /dev/null:1: this is not a trace: neither one of libvram (VRAM_TRACE), nor a "
+     "memory snapshot of PyTorch, nor Chrome JSON, nor a log of RMM, nor CSV that begins with "
+     "op,id,bytes,stream,t_us; plain, gzip'd or zstd'd"),
+    ("report", 2, "vram: `vram report` needs a trace: a file, or - for standard input; run the program with "
+     "VRAM_TRACE=FILE to write one"),
+    ("report --serve --pid 2147483646", 2, "vram: there is no process 2147483646"),
+    ("report --serve --format=html", 2, "vram: --serve cannot be combined with --format"),
+    ("report --serve --port 70000 --pid 1", 2, "vram: --port=70000: not a whole number from 1 to 65535"),
+    ("report --pid 1 --port 8080", 2, "vram: --port goes with --serve"),
+    ("report --serve absent.vrt", 2, "vram: absent.vrt: No such file or directory"),
+    ("report x --top 0", 2, "vram: --top=0: not a whole number from 1 to 1000000"),
+    ("report a b", 2, "vram: several traces make one page: add --html FILE; to compare two in words, `vram report "
+     "NEW --against OLD`"),
+    # run: the whole message
+    ("run --limit=lots -- true", 2, "vram: --limit=lots: not a size: use a number with K, M, G or T, such as 8G"),
+    ("run", 2, "vram: `vram run` needs a program: vram run -- PROGRAM [ARGUMENT]..."),
+    ("run --tree -- true", 2, "vram: --tree needs --limit: it says for whom the limit is"),
+    # stress: the whole message
+    ("stress soak --limit 5", 2, "vram: --limit=5: not a size from 1M on, like 64M or 1.5GiB"),
+    ("stress", 2, "vram: say which test to run: vram stress soak, or vram stress pressure"),
+    ("stress pressure --backend sim --seconds 3", 2, "vram: --seconds is only for `vram stress soak`"),
+    ("stress soak --seconds 0", 2, "vram: --seconds=0: not a whole number from 1 to 604800"),
+    ("stress soke", 2, "vram: \"soke\" is not one of soak, pressure"),
 )
 
 
@@ -264,7 +398,8 @@ def main(binary):
             run = subprocess.run([os.path.abspath(binary), *words_of(line)], cwd=folder, env=environment, timeout=60,
                                  stdin=subprocess.DEVNULL, capture_output=True, check=False)
             output, messages = run.stdout.decode(errors="replace"), run.stderr.decode(errors="replace")
-            if run.returncode != code or said not in output + messages or (code == 2 and not messages):
+            whole = not said.startswith("vram: ") or (output, messages) == ("", said + "\n")
+            if not whole or run.returncode != code or said not in output + messages or (code == 2 and not messages):
                 failed += 1
                 print(f"FAILED vram {line}: exit code {run.returncode}, expected {code} and \"{said}\"")
                 print(output[-600:] + messages[-600:])

@@ -6,6 +6,3 @@ $ d=$(mktemp -d) && vram broker --dir $d --idle 20 --detach && until VRAM_SHARE_
   No leases: a broker runs, and nobody uses it.
 ! vram: there is a broker already: <*>/vram-b-<*>
 [1]
-$ vram broker --idle soon
-! vram: --idle=soon: not a whole number from 0 to 1000000000
-[2]

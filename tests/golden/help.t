@@ -93,11 +93,3 @@ $ for verb in $(vram --help | sed -n '/^Verbs/,/^Options/s/^  \([a-z][a-z]*\) .*
   Print the completion script for a shell.
   Print the help of the command or of one verb.
 $ vram --help >one; vram -h | cmp one -; vram help | cmp one -
-
-# What cannot be done.
-$ vram help info tour
-! vram: `vram help` takes one verb at most
-[2]
-$ vram help tuor
-! vram: unknown verb "tuor"; did you mean "tour"?
-[2]

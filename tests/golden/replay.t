@@ -425,20 +425,6 @@ $ for kind in steady varied queues ahead threads; do
 ! vram: --generate: min is larger than max
 ! vram: --generate: the specification is too long
 [2]
-
-# What cannot be done.
-$ vram replay absent.csv --backend sim
-! vram: absent.csv: No such file or directory
-[2]
-$ vram replay / --backend sim
-! vram: /: Is a directory
-[2]
-$ vram replay --generate steady,size=4
-! vram: --generate: "size" is none of steps, blocks, weights, min, max, vary, queues, uses, threads, handover, step_us, seed, with =VALUE
-[2]
-$ vram replay --generate storm
-! vram: --generate: "storm" is none of steady, varied, queues, ahead, threads
-[2]
 $ vram replay - <moves.csv --backend sim -p naive --html /nonexistent/page.html >/dev/null
 ! vram: cannot write the page to /nonexistent/page.html: No such file or directory
 [2]
@@ -451,26 +437,11 @@ $ VRAM_SIM=fault=queue_create:1:5 vram replay - <grows.csv -b sim --least
 $ printf 'op,id,bytes,stream,t_us\na,1,512,0,0\nf,2,,,1\n' | vram replay - --backend sim
 ! vram: standard input:3: block 2 is freed, but it is not live
 [2]
-$ vram replay --generate steady --memory much
-! vram: --memory=much: not a size; write 80G, 141GiB or bytes
-[2]
-$ vram replay
-! vram: `vram replay` needs a trace: a CSV file, - for standard input, or --generate
-[2]
 $ echo hello | vram replay - --backend sim
 ! vram: standard input:1: this is not a trace: neither one of libvram (VRAM_TRACE), nor a memory snapshot of PyTorch, nor Chrome JSON, nor a log of RMM, nor CSV that begins with op,id,bytes,stream,t_us; plain, gzip'd or zstd'd
 [2]
 $ VRAM_SIM=vmm=off vram replay -g steady,steps=1 -b sim -p async
 ! vram: --policy=async needs virtual memory management, which sim:0 does not have; try --backend sim
-[2]
-$ vram replay x.csv --policy best
-! vram: --policy=best: not one of vram, expandable, async, caching, naive
-[2]
-$ vram replay --generate steady --generate steady --print
-! vram: --print writes one trace, but 2 are given
-[2]
-$ vram replay --generate steady --repeat 0
-! vram: --repeat=0: not a whole number from 1 to 1000
 [2]
 $ vram replay - <moves.csv --backend sim -p naive --svg /nonexistent/picture.svg >/dev/null
 ! vram: cannot write the picture to /nonexistent/picture.svg: No such file or directory
