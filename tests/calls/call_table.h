@@ -268,18 +268,20 @@ void row_add(struct row *row);
     static vram_status call##_row_##as(__attribute__((unused)) struct world *w)
 
 /* Rows that make the call with these arguments, and do nothing else. */
-#define CALL_WITH(call, kind, flags, ...)        ROW_WITH(call, , kind, flags, __VA_ARGS__)
-#define CALL_WITH_AS(call, as, kind, flags, ...) ROW_WITH(call, as, kind, flags, __VA_ARGS__)
-#define ROW_WITH(call, as, kind, flags, ...)                                                       \
+#define CALL_WITH(call, kind, flags, ...) ROW_AFTER(call, , kind, flags, VRAM_OK, __VA_ARGS__)
+#define CALL_WITH_AS(call, as, kind, flags, ...)                                                   \
+    ROW_AFTER(call, as, kind, flags, VRAM_OK, __VA_ARGS__)
+/* The same, once what stands `before` was well. */
+#define CALL_AFTER(call, kind, flags, before, ...)                                                 \
+    ROW_AFTER(call, , kind, flags, before, __VA_ARGS__)
+#define CALL_AFTER_AS(call, as, kind, flags, before, ...)                                          \
+    ROW_AFTER(call, as, kind, flags, before, __VA_ARGS__)
+#define ROW_AFTER(call, as, kind, flags, before, ...)                                              \
     ROW(call, as, kind, flags, NULL) {                                                             \
-        return TRY(call, __VA_ARGS__);                                                             \
+        vram_status status = before;                                                               \
+        return status ? status : TRY(call, __VA_ARGS__);                                           \
     }                                                                                              \
     struct row
-
-/* Looks at an info struct that begins with its size. */
-#define LOOK(type, call)                                                                           \
-    type info = {.size = sizeof info};                                                             \
-    return call
 
 /* ---------------------------------------------------------------------- enders */
 

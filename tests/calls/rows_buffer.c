@@ -15,13 +15,10 @@ CALL_WITH_AS(vram_buffer_create, managed, POOL, ROW_USES_QUEUE, w->pool, COPY_BY
              OR_NULL(w->queue), SIZED(vram_buffer_options, .kind = VRAM_BUFFER_MANAGED),
              &w->made.buffer);
 
-CALL_AS(vram_buffer_create, fallback, POOL, ROW_USES_QUEUE) {
-    vram_buffer_options options = {
-        .size = sizeof options, .kind = VRAM_BUFFER_FALLBACK, .name = "made", .tag = "a/b"};
-    return TRY(vram_buffer_create, w->pool, COPY_BYTES, OR_NULL(w->queue), &options,
-               &w->made.buffer);
-}
-
+CALL_WITH_AS(vram_buffer_create, fallback, POOL, ROW_USES_QUEUE, w->pool, COPY_BYTES,
+             OR_NULL(w->queue),
+             SIZED(vram_buffer_options, .kind = VRAM_BUFFER_FALLBACK, .name = "made", .tag = "a/b"),
+             &w->made.buffer);
 CALL_WITH(vram_buffer_create_elements, POOL, ROW_USES_QUEUE, w->pool, 100, VRAM_PRECISION_FP32,
           OR_NULL(w->queue), NULL, &w->made.buffer);
 CALL_WITH(vram_buffer_destroy, BUFFER, ROW_NEVER_FAILS, OR_NULL(w->buffer));
@@ -87,10 +84,7 @@ static vram_status fallback_made(struct world *w) {
     return vram_buffer_create(w->pool, COPY_BYTES, w->queue, &options, &w->made.buffer);
 }
 
-CALL(vram_buffer_demote, BUFFER, 0) {
-    vram_status status = fallback_made(w);
-    return status ? status : TRY(vram_buffer_demote, w->made.buffer, OR_NULL(w->queue));
-}
+CALL_AFTER(vram_buffer_demote, BUFFER, 0, fallback_made(w), w->made.buffer, OR_NULL(w->queue));
 
 CALL(vram_buffer_promote, BUFFER, 0) {
     vram_status status = fallback_made(w);
@@ -112,36 +106,20 @@ static vram_status managed_made(struct world *w) {
     return vram_buffer_create(w->pool, COPY_BYTES, w->queue, &options, &w->made.buffer);
 }
 
-CALL(vram_buffer_prefetch, POOL, ROW_USES_QUEUE) {
-    vram_status status = managed_made(w);
-    return status ? status
-                  : TRY(vram_buffer_prefetch, w->made.buffer, 0, COPY_BYTES, ANY(VRAM_TARGET_OWN),
-                        OR_NULL(w->queue));
-}
-
-CALL(vram_buffer_advise, POOL, ROW_USES_QUEUE) {
-    vram_status status = managed_made(w);
-    return status
-               ? status
-               : TRY(vram_buffer_advise, w->made.buffer, VRAM_ADVICE_PREFER, ANY(VRAM_TARGET_HOST));
-}
-
-CALL(vram_buffer_wrap, POOL, ROW_USES_QUEUE) {
-    vram_wrap wrap = {
-        .size = sizeof wrap, .kind = VRAM_WRAP_HOST, .pointer = w->host, .bytes = COPY_BYTES};
-    return TRY(vram_buffer_wrap, w->pool, &wrap, OR_NULL(w->queue), NULL, &w->made.buffer);
-}
+CALL_AFTER(vram_buffer_prefetch, POOL, ROW_USES_QUEUE, managed_made(w), w->made.buffer, 0,
+           COPY_BYTES, ANY(VRAM_TARGET_OWN), OR_NULL(w->queue));
+CALL_AFTER(vram_buffer_advise, POOL, ROW_USES_QUEUE, managed_made(w), w->made.buffer,
+           VRAM_ADVICE_PREFER, ANY(VRAM_TARGET_HOST));
+CALL_WITH(vram_buffer_wrap, POOL, ROW_USES_QUEUE, w->pool,
+          SIZED(vram_wrap, .kind = VRAM_WRAP_HOST, .pointer = w->host, .bytes = COPY_BYTES),
+          OR_NULL(w->queue), NULL, &w->made.buffer);
 
 /* ----------------------------------------------------------------------- growth */
 
 CALL_WITH(vram_buffer_growth_set, BUFFER, 0, w->buffer, NULL);
 
-CALL_AS(vram_buffer_growth_set, factor, BUFFER, 0) {
-    vram_growth growth = {
-        .size = sizeof growth, .policy = VRAM_GROWTH_FACTOR, .factor_ppm = 1500000};
-    return TRY(vram_buffer_growth_set, w->buffer, &growth);
-}
-
+CALL_WITH_AS(vram_buffer_growth_set, factor, BUFFER, 0, w->buffer,
+             SIZED(vram_growth, .policy = VRAM_GROWTH_FACTOR, .factor_ppm = 1500000));
 CALL_WITH(vram_buffer_growth_get, BUFFER, 0, w->buffer, TOLD(vram_growth_info));
 CALL_WITH(vram_buffer_reserve, BUFFER, 0, w->buffer, 2 * COPY_BYTES, OR_NULL(w->queue));
 CALL_WITH_AS(vram_buffer_reserve, other_queue, BUFFER, 0, w->buffer, 2 * COPY_BYTES,
@@ -154,17 +132,10 @@ CALL_WITH_AS(vram_buffer_resize, smaller, BUFFER, 0, w->buffer, COPY_BYTES / 4, 
 CALL_WITH(vram_buffer_resize, BUFFER, 0, w->buffer, 3 * COPY_BYTES, OR_NULL(w->queue));
 CALL_WITH(vram_buffer_resize_elements, BUFFER, 0, w->buffer, COPY_BYTES / 2, OR_NULL(w->queue));
 
-CALL(vram_buffer_fit, BUFFER, 0) {
-    vram_status status = vram_buffer_resize(w->buffer, 100, w->queue);
-    return status ? status : TRY(vram_buffer_fit, w->buffer, OR_NULL(w->queue));
-}
-
-CALL_AS(vram_pool_trim, buffers, BUFFER, 0) {
-    uint64_t bytes;
-    vram_status status = vram_buffer_resize(w->buffer, 0, w->queue);
-    return status ? status
-                  : TRY(vram_pool_trim, w->pool, TRIM(.flags = VRAM_TRIM_BUFFERS), OR_NULL(&bytes));
-}
+CALL_AFTER(vram_buffer_fit, BUFFER, 0, vram_buffer_resize(w->buffer, 100, w->queue), w->buffer,
+           OR_NULL(w->queue));
+CALL_AFTER_AS(vram_pool_trim, buffers, BUFFER, 0, vram_buffer_resize(w->buffer, 0, w->queue),
+              w->pool, TRIM(.flags = VRAM_TRIM_BUFFERS), OR_NULL(OUT(uint64_t)));
 
 /* ----------------------------------------------------------------------- scopes */
 
@@ -190,11 +161,9 @@ CALL(vram_scope_take, SCOPE, ROW_INVALID) {
     return status;
 }
 
-CALL(vram_scope_give, SCOPE, ROW_INVALID) {
-    vram_status status = vram_alloc(w->pool, COPY_BYTES, w->queue, &w->made.block);
-    return status ? status : TRY(vram_scope_give, w->scope, w->made.block, OR_NULL(w->queue));
-}
-
+CALL_AFTER(vram_scope_give, SCOPE, ROW_INVALID,
+           vram_alloc(w->pool, COPY_BYTES, w->queue, &w->made.block), w->scope, w->made.block,
+           OR_NULL(w->queue));
 CALL_WITH(vram_scope_buffer_create, SCOPE, 0, w->scope, COPY_BYTES, OR_NULL(w->queue), NULL,
           OUT(vram_buffer *));
 
@@ -208,11 +177,9 @@ CALL(vram_scope_buffer_take, SCOPE, ROW_INVALID) {
     return status;
 }
 
-CALL(vram_scope_buffer_give, SCOPE, 0) {
-    vram_status status = vram_buffer_create(w->pool, COPY_BYTES, w->queue, NULL, &w->made.buffer);
-    return status ? status : TRY(vram_scope_buffer_give, w->scope, w->made.buffer);
-}
-
+CALL_AFTER(vram_scope_buffer_give, SCOPE, 0,
+           vram_buffer_create(w->pool, COPY_BYTES, w->queue, NULL, &w->made.buffer), w->scope,
+           w->made.buffer);
 CALL_WITH(vram_scope_info_get, SCOPE, 0, w->scope, TOLD(vram_scope_info));
 
 /* ---------------------------------------------------------------------- batches */
@@ -246,12 +213,9 @@ CALL_AS(vram_batch_add, uploads, BATCH, 0) {
     return TRY(vram_batch_add, w->batch, FIXED(items), FIXED(3), &first);
 }
 
-CALL(vram_batch_give, BATCH, 0) {
-    uint32_t index;
-    vram_status status = vram_buffer_create(w->pool, COPY_BYTES, w->queue, NULL, &w->made.buffer);
-    return status ? status : TRY(vram_batch_give, w->batch, w->made.buffer, &index);
-}
-
+CALL_AFTER(vram_batch_give, BATCH, 0,
+           vram_buffer_create(w->pool, COPY_BYTES, w->queue, NULL, &w->made.buffer), w->batch,
+           w->made.buffer, OUT(uint32_t));
 CALL_WITH(vram_batch_get, BATCH, 0, w->batch, 0, OUT(vram_buffer *));
 CALL_WITH(vram_batch_info_get, BATCH, 0, w->batch, TOLD(vram_batch_info));
 

@@ -41,27 +41,16 @@ CALL_AS(vram_ring_receive, empty, RING, ROW_UNTIL_END) {
     return TRY(vram_ring_receive, w->ring, data, sizeof data, ANY(VRAM_TIMEOUT_DEFAULT), NULL);
 }
 
-CALL(vram_ring_flush, RING, ROW_PARTIAL) {
-    uint64_t messages;
-    vram_status status = vram_ring_send(w->ring, message, 100, 0, 0);
-    return status ? status
-                  : TRY(vram_ring_flush, w->ring, OR_NULL(&messages), OR_NULL(&w->made.async));
-}
-
+CALL_AFTER(vram_ring_flush, RING, ROW_PARTIAL, vram_ring_send(w->ring, message, 100, 0, 0), w->ring,
+           OR_NULL(OUT(uint64_t)), OR_NULL(&w->made.async));
 CALL_WITH(vram_ring_fetch, RING, ROW_PARTIAL, w->ring, OR_NULL(OUT(uint64_t)),
           OR_NULL(&w->made.async));
 CALL_WITH(vram_ring_stop, RING, ROW_PARTIAL, w->ring);
 
-CALL(vram_ring_drain, RING, ROW_TIMEOUT | ROW_PARTIAL) {
-    vram_status status = vram_ring_send(w->ring, message, 100, 0, 0);
-    return status ? status : TRY(vram_ring_drain, w->ring, FIXED(SHORT));
-}
-
-CALL_AS(vram_ring_drain, long, RING, ROW_UNTIL_END) {
-    vram_status status = vram_ring_send(w->ring, message, 100, 0, 0);
-    return status ? status : TRY(vram_ring_drain, w->ring, ANY(VRAM_TIMEOUT_DEFAULT));
-}
-
+CALL_AFTER(vram_ring_drain, RING, ROW_TIMEOUT | ROW_PARTIAL,
+           vram_ring_send(w->ring, message, 100, 0, 0), w->ring, FIXED(SHORT));
+CALL_AFTER_AS(vram_ring_drain, long, RING, ROW_UNTIL_END,
+              vram_ring_send(w->ring, message, 100, 0, 0), w->ring, ANY(VRAM_TIMEOUT_DEFAULT));
 CALL_WITH(vram_ring_join, RING, ROW_TIMEOUT, w->ring, FIXED(SHORT));
 CALL_WITH_AS(vram_ring_join, long, RING, ROW_UNTIL_END, w->ring, ANY(VRAM_TIMEOUT_DEFAULT));
 CALL_WITH(vram_ring_info_get, RING, 0, w->ring, TOLD(vram_ring_info));

@@ -5,12 +5,9 @@
 
 /* --------------------------------------------------------------------- contexts */
 
-CALL(vram_context_create, CONTEXT, 0) {
-    vram_context_options options = {
-        .size = sizeof options, .backends = "sim", .sim = "memory=64M,devices=2"};
-    return TRY(vram_context_create, &options, &w->made.context);
-}
-
+CALL_WITH(vram_context_create, CONTEXT, 0,
+          SIZED(vram_context_options, .backends = "sim", .sim = "memory=64M,devices=2"),
+          &w->made.context);
 CALL_WITH(vram_context_destroy, CONTEXT, ROW_WALKS | ROW_NEVER_FAILS, OR_NULL(w->context));
 
 CALL(vram_backend_count, CONTEXT, 0) {
@@ -111,10 +108,8 @@ CALL(vram_physical_bytes, PHYSICAL, 0) {
 CALL_WITH(vram_range_map, RANGE, ROW_INVALID | ROW_LOSES, w->device, w->range, &w->physical,
           FIXED(1));
 
-CALL(vram_range_unmap, RANGE, ROW_INVALID | ROW_BUSY | ROW_PARTIAL) {
-    vram_status status = vram_range_map(w->device, w->range, &w->physical, 1);
-    return status ? status : TRY(vram_range_unmap, w->device, w->range, 2 << 20);
-}
+CALL_AFTER(vram_range_unmap, RANGE, ROW_INVALID | ROW_BUSY | ROW_PARTIAL,
+           vram_range_map(w->device, w->range, &w->physical, 1), w->device, w->range, 2 << 20);
 
 /* Three handles, of one granule, two and three. */
 struct pieces {

@@ -40,11 +40,9 @@ CALL(vram_auto_block_auto_end, BLOCK, ROW_INVALID) {
 CALL_WITH(vram_resize, BLOCK, ROW_INVALID | ROW_BUSY | ROW_LOSES, w->spare, COPY_BYTES / 2,
           OR_NULL(w->queue));
 
-CALL_AS(vram_resize, larger, POOL, ROW_USES_QUEUE | ROW_INVALID | ROW_BUSY | ROW_LOSES) {
-    vram_status status = vram_alloc(w->pool, 64 << 10, w->queue, &w->made.block);
-    return status ? status : TRY(vram_resize, w->made.block, 1 << 20, OR_NULL(w->queue));
-}
-
+CALL_AFTER_AS(vram_resize, larger, POOL, ROW_USES_QUEUE | ROW_INVALID | ROW_BUSY | ROW_LOSES,
+              vram_alloc(w->pool, 64 << 10, w->queue, &w->made.block), w->made.block, 1 << 20,
+              OR_NULL(w->queue));
 CALL_WITH(vram_use, BLOCK, ROW_INVALID, w->spare, w->other);
 CALL_WITH_AS(vram_use, same_queue, BLOCK, ROW_INVALID, w->spare, w->queue);
 
@@ -56,11 +54,7 @@ CALL(vram_pin, BLOCK, ROW_INVALID) {
     return status;
 }
 
-CALL(vram_unpin, BLOCK, ROW_INVALID) {
-    vram_status status = vram_pin(w->spare);
-    return status ? status : TRY(vram_unpin, w->spare);
-}
-
+CALL_AFTER(vram_unpin, BLOCK, ROW_INVALID, vram_pin(w->spare), w->spare);
 CALL_WITH(vram_block_info_get, BLOCK, ROW_INVALID, w->spare, TOLD(vram_block_info));
 CALL_WITH(vram_pool_warm, POOL, ROW_USES_QUEUE, w->pool, COPY_BYTES, 4, OR_NULL(w->queue));
 CALL_WITH(vram_pool_trim, POOL, ROW_USES_QUEUE, w->pool, NULL, NULL);
@@ -95,11 +89,8 @@ CALL(vram_pool_seal, POOL, ROW_USES_QUEUE | ROW_BUSY | ROW_INVALID | ROW_LOSES) 
     return status ? status : unsealed;
 }
 
-CALL(vram_pool_unseal, POOL, ROW_USES_QUEUE | ROW_BUSY | ROW_INVALID) {
-    vram_status status = vram_pool_seal(w->pool, NULL);
-    return status ? status : TRY(vram_pool_unseal, w->pool, NULL);
-}
-
+CALL_AFTER(vram_pool_unseal, POOL, ROW_USES_QUEUE | ROW_BUSY | ROW_INVALID,
+           vram_pool_seal(w->pool, NULL), w->pool, NULL);
 CALL_WITH(vram_pool_rebuild, POOL, ROW_USES_QUEUE | ROW_BUSY, w->pool, NULL, NULL);
 CALL_WITH(vram_pool_stats_write, POOL, 0, w->pool, VRAM_REPORT_JSON, call_ignore_text, NULL);
 CALL_WITH(vram_pool_stats_get, POOL, 0, w->pool, TOLD(vram_pool_stats));
@@ -119,23 +110,16 @@ static void on_tag(void *user, const vram_tag_event *event) {
 
 CALL_WITH(vram_tag_handler_set, DEVICE, 0, w->device, OR_NULL(on_tag), NULL);
 
-CALL(vram_tag_info_get, DEVICE, ROW_INVALID) {
-    vram_tag_info info = {.size = sizeof info};
-    vram_status status = vram_tag_quota_set(w->device, "tenant", 1, 0);
-    return status ? status : TRY(vram_tag_info_get, w->device, "tenant", &info);
-}
+CALL_AFTER(vram_tag_info_get, DEVICE, ROW_INVALID, vram_tag_quota_set(w->device, "tenant", 1, 0),
+           w->device, "tenant", TOLD(vram_tag_info));
 
 CALL(vram_tag_count, DEVICE, 0) {
     vram_tag_count(w->device);
     return VRAM_OK;
 }
 
-CALL(vram_tag_info_at, DEVICE, ROW_INVALID) {
-    vram_tag_info info = {.size = sizeof info};
-    vram_status status = vram_tag_quota_set(w->device, "tenant", 1, 0);
-    return status ? status : TRY(vram_tag_info_at, w->device, 0, &info);
-}
-
+CALL_AFTER(vram_tag_info_at, DEVICE, ROW_INVALID, vram_tag_quota_set(w->device, "tenant", 1, 0),
+           w->device, 0, TOLD(vram_tag_info));
 CALL_WITH(vram_device_stats_get, DEVICE, ROW_WALKS, w->device, TOLD(vram_pool_stats));
 CALL_WITH(vram_context_stats_get, CONTEXT, ROW_WALKS, w->context, TOLD(vram_pool_stats));
 CALL_WITH(vram_device_stats_write, DEVICE, ROW_WALKS, w->device, VRAM_REPORT_JSON, call_ignore_text,
@@ -146,49 +130,30 @@ CALL_WITH(vram_metrics_write, CONTEXT, ROW_WALKS, w->context, call_ignore_text, 
 CALL_WITH(vram_metrics_write_as, CONTEXT, ROW_WALKS, w->context, VRAM_METRICS_PROMETHEUS,
           call_ignore_text, NULL);
 
-CALL(vram_tag_stats_get, DEVICE, ROW_WALKS | ROW_INVALID) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    vram_status status = vram_tag_quota_set(w->device, "tenant", 1, 0);
-    return status ? status : TRY(vram_tag_stats_get, w->device, "tenant", &stats);
-}
-
+CALL_AFTER(vram_tag_stats_get, DEVICE, ROW_WALKS | ROW_INVALID,
+           vram_tag_quota_set(w->device, "tenant", 1, 0), w->device, "tenant",
+           PLAIN(vram_pool_stats));
 CALL_WITH(vram_pool_peaks_begin, POOL, 0, w->pool);
 
-CALL(vram_pool_peaks_end, POOL, 0) {
-    vram_peaks peaks = {.size = sizeof peaks};
-    vram_status status = vram_pool_peaks_begin(w->pool);
-    return status ? status : TRY(vram_pool_peaks_end, w->pool, &peaks);
-}
-
+CALL_AFTER(vram_pool_peaks_end, POOL, 0, vram_pool_peaks_begin(w->pool), w->pool,
+           PLAIN(vram_peaks));
 CALL_WITH(vram_device_peaks_begin, DEVICE, ROW_WALKS, w->device);
 
-CALL(vram_device_peaks_end, DEVICE, ROW_WALKS) {
-    vram_peaks peaks = {.size = sizeof peaks};
-    vram_status status = vram_device_peaks_begin(w->device);
-    return status ? status : TRY(vram_device_peaks_end, w->device, &peaks);
-}
-
+CALL_AFTER(vram_device_peaks_end, DEVICE, ROW_WALKS, vram_device_peaks_begin(w->device), w->device,
+           PLAIN(vram_peaks));
 CALL_WITH(vram_context_peaks_begin, CONTEXT, ROW_WALKS, w->context);
 
-CALL(vram_context_peaks_end, CONTEXT, ROW_WALKS) {
-    vram_peaks peaks = {.size = sizeof peaks};
-    vram_status status = vram_context_peaks_begin(w->context);
-    return status ? status : TRY(vram_context_peaks_end, w->context, &peaks);
-}
-
+CALL_AFTER(vram_context_peaks_end, CONTEXT, ROW_WALKS, vram_context_peaks_begin(w->context),
+           w->context, PLAIN(vram_peaks));
 CALL_WITH(vram_pool_peaks_reset, POOL, 0, w->pool);
 CALL_WITH(vram_device_peaks_reset, DEVICE, ROW_WALKS, w->device);
 CALL_WITH(vram_context_peaks_reset, CONTEXT, ROW_WALKS, w->context);
 
 /* -------------------------------------------------------------- foreign memory */
 
-CALL(vram_foreign_track, DEVICE, 0) {
-    vram_foreign_options options = {
-        .size = sizeof options, .flags = VRAM_FOREIGN_COUNTS, .tag = "library"};
-    uint64_t id;
-    return TRY(vram_foreign_track, w->device, ANY(1000), &options, &id);
-}
-
+CALL_WITH(vram_foreign_track, DEVICE, 0, w->device, ANY(1000),
+          SIZED(vram_foreign_options, .flags = VRAM_FOREIGN_COUNTS, .tag = "library"),
+          OUT(uint64_t));
 CALL_WITH(vram_foreign_untrack, FOREIGN, ROW_INVALID, w->device, w->foreign);
 CALL_WITH(vram_foreign_info_get, FOREIGN, ROW_INVALID, w->device, w->foreign,
           TOLD(vram_foreign_info));
@@ -217,12 +182,9 @@ CALL_WITH(vram_pool_fragmentation_get, POOL, ROW_USES_QUEUE, w->pool, TOLD(vram_
 CALL_WITH(vram_health, DEVICE, ROW_WALKS, w->device,
           SIZED(vram_health_options, .warn = 0.9999, .emergency = 1), TOLD(vram_health_info));
 
-CALL(vram_monitor_begin, CONTEXT, ROW_WALKS) {
-    vram_monitor_options options = {
-        .size = sizeof options, .interval_ns = 50000, .maintain_ns = 50000};
-    return TRY(vram_monitor_begin, w->context, &options, &w->made.monitor);
-}
-
+CALL_WITH(vram_monitor_begin, CONTEXT, ROW_WALKS, w->context,
+          SIZED(vram_monitor_options, .interval_ns = 50000, .maintain_ns = 50000),
+          &w->made.monitor);
 CALL_WITH(vram_monitor_end, MONITOR, ROW_USES_QUEUE, OR_NULL(w->monitor));
 
 /* -------------------------------------------------------------- out of memory */
@@ -283,12 +245,8 @@ CALL_WITH(vram_live_visit, POOL, ROW_USES_QUEUE, SIZED(vram_live_query, .pool = 
 CALL_WITH_AS(vram_live_visit, context, CONTEXT, ROW_WALKS,
              SIZED(vram_live_query, .context = w->context), on_live, NULL);
 CALL_WITH(vram_live_get, BLOCK, ROW_INVALID, w->spare, TOLD(vram_live_block));
-
-CALL(vram_live_stats_get, DEVICE, ROW_WALKS) {
-    vram_live_query query = {.size = sizeof query, .device = w->device};
-    LOOK(vram_live_stats, TRY(vram_live_stats_get, &query, &info));
-}
-
+CALL_WITH(vram_live_stats_get, DEVICE, ROW_WALKS, SIZED(vram_live_query, .device = w->device),
+          TOLD(vram_live_stats));
 CALL_WITH(vram_live_groups, POOL, ROW_USES_QUEUE, SIZED(vram_live_query, .pool = w->pool),
           VRAM_LIVE_BY_QUEUE, on_group, NULL);
 CALL_WITH(vram_leaks_write, CONTEXT, ROW_WALKS, SIZED(vram_live_query, .context = w->context),

@@ -203,7 +203,5 @@ CALL_AS(vram_ring_telemetry_get, ended, POOL, ROW_ALONE) {
     USED(ended_ring(w), vram_ring_telemetry_get, &telemetry);
 }
 
-CALL_AS(vram_ring_destroy, used, POOL, ROW_ALONE | ROW_NEVER_FAILS) {
-    vram_status status = used_ring(w, VRAM_RING_SYNC);
-    return status ? status : TRY(vram_ring_destroy, OR_NULL(w->ring));
-}
+CALL_AFTER_AS(vram_ring_destroy, used, POOL, ROW_ALONE | ROW_NEVER_FAILS,
+              used_ring(w, VRAM_RING_SYNC), OR_NULL(w->ring));

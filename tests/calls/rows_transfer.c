@@ -37,13 +37,9 @@ static vram_status staged_make(struct world *w) {
     return status ? status : vram_queue_fill(w->queue, w->made.block, SOURCE_BYTE, 1, HOST_BYTES);
 }
 
-CALL_AS(vram_transfer_upload, staged, POOL,
-        ROW_USES_QUEUE | ROW_INVALID | ROW_PARTIAL | ROW_WHOLE_ONCE) {
-    vram_status status = staged_make(w);
-    return status ? status
-                  : TRY(vram_transfer_upload, w->queue, w->made.block, w->host, LENGTH(HOST_BYTES),
-                        NULL, OR_NULL(&w->made.async));
-}
+CALL_AFTER_AS(vram_transfer_upload, staged, POOL,
+              ROW_USES_QUEUE | ROW_INVALID | ROW_PARTIAL | ROW_WHOLE_ONCE, staged_make(w), w->queue,
+              w->made.block, w->host, LENGTH(HOST_BYTES), NULL, OR_NULL(&w->made.async));
 
 CALL_AS(vram_transfer_download, staged, POOL,
         ROW_USES_QUEUE | ROW_INVALID | ROW_PARTIAL | ROW_WHOLE_ONCE) {
@@ -182,13 +178,9 @@ CALL(vram_pinned_begin, REGISTERED, 0) {
     return status;
 }
 
-CALL(vram_pinned_end, REGISTERED, ROW_INVALID) {
-    vram_status status =
-        vram_pinned_begin(w->device, call_registered[0], sizeof call_registered[0]);
-    return status ? status
-                  : TRY(vram_pinned_end, w->device, call_registered[0], sizeof call_registered[0]);
-}
-
+CALL_AFTER(vram_pinned_end, REGISTERED, ROW_INVALID,
+           vram_pinned_begin(w->device, call_registered[0], sizeof call_registered[0]), w->device,
+           call_registered[0], sizeof call_registered[0]);
 CALL_WITH(vram_pinned_forget, REGISTERED, 0, w->device, call_registered,
           ANY(sizeof call_registered));
 CALL_WITH(vram_pinned_info_get, REGISTERED, 0, w->device, TOLD(vram_pinned_info));

@@ -29,7 +29,7 @@ OPAQUE = re.compile(r"\btypedef\s+struct\s+(vram_\w+)\s+\1\s*;")
 # Plain data that stands for an object; vram_async comes as a pointer that may be an output, see below.
 BY_VALUE = ("vram_addr", "vram_point", "vram_span")
 QUESTIONS = ("vram_live_query", "vram_auto_block")
-ROW = re.compile(r"^CALL(?:_WITH)?(?:_AS)?\((vram_\w+),", re.M)
+ROW = re.compile(r"^CALL(?:_WITH|_AFTER)?(?:_AS)?\((vram_\w+),", re.M)
 ENDER = re.compile(r'\{"(vram_\w+)["]')
 ENDS = re.compile(r"^(vram_\w+)_(destroy|close|end)$")
 
