@@ -14,7 +14,7 @@
 
 /* Neighbours on both sides are one copy; neighbours on the device alone are gathered into one. */
 TEST(neighbours_become_one_copy) {
-    enum { N = 500, EACH = 4096 };
+    enum { N = 1024, EACH = 4096 }; /* 4 MiB: all that one block takes */
     SKIP_UNDER(0, true, "without pooling blocks are no neighbours");
     for (int scattered = 0; scattered < 2; scattered++) {
         struct rig rig = rig_make("sim", "memory=64M,real=on");
@@ -74,6 +74,13 @@ TEST(lists_that_cannot_be) {
     const vram_copy empty[] = {{.bytes = 0}, good, {.to = 1, .bytes = 0}};
     assert_ok(vram_transfer_batch(rig.queue, empty, 3, NULL, &async));
     expect_result(&async, 16);
+    assert_int_equal(vram_transfer_copy(rig.queue, a + 8, a, 16, NULL, NULL), VRAM_ERR_INVALID);
+    fault(&rig, VRAM_SIM_PINNED_ALLOC, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    vram_error_clear();
+    const vram_copy neighbours[] = {good, {.to = a + 16, .from_host = host + 64, .bytes = 16}};
+    assert_ok(vram_transfer_batch(rig.queue, neighbours, 2, NULL, &async)); /* one by one */
+    expect_no_record();
+    expect_result(&async, 32);
     rig_end_clean(&rig);
 }
 
@@ -255,4 +262,8 @@ TEST(registered_memory_goes_as_it_is, "sim:memory=64M") {
         assert_int_equal(stats.operations, i >= 1);
     }
     expect_contents(rig->queue, a, much, sizeof much);
+    assert_ok(vram_transfer_download(rig->queue, much, a, 64, NULL, &async));
+    expect_result(&async, 64);
+    stats = transfer_stats_of(rig->device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_STAGED);
+    assert_int_equal(stats.started, 0); /* too little */
 }

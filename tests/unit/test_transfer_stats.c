@@ -42,7 +42,10 @@ TEST(counted_by_direction_and_route, "sim:") {
     atomic_fetch_add(&test_time_ns, 1 << 20);
     vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_STAGED, &third);
     atomic_fetch_add(&test_time_ns, 2048);
-    vr_transfer_end(&third, 1024, VRAM_OK);
+    running = transfer_stats_of(rig->device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    assert_int_equal(running.busy_ns, 3072);
+    vram_async over = {{0, 0, 0, 1024}}; /* no record: the work was complete before its handle */
+    vr_async_count(&over, &third);
 
     vram_transfer_stats staged =
         transfer_stats_of(rig->device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_STAGED);
