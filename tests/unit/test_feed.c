@@ -68,6 +68,24 @@ TEST(uploads_run_beside_the_consumer) {
     }
 }
 
+/* What the blocks will need is there before the first one. */
+TEST(memory_is_taken_ahead, "sim:memory=64M") {
+    for (int mode = VRAM_FEED_STAGED; mode <= VRAM_FEED_DIRECT; mode++) {
+        vram_feed_options options = {
+            .size = sizeof options, .mode = (vram_feed_mode)mode, .bytes = BYTES};
+        vram_feed_block block;
+        vram_feed *feed;
+        assert_ok(vram_feed_create(rig->device, &options, &feed));
+        vram_feed_stats stats = stats_of_feed(feed);
+        assert_int_equal(stats.host_bytes, 2 * BYTES);
+        assert_int_equal(stats.device_bytes, mode == VRAM_FEED_STAGED ? 2 * BYTES : 0);
+        assert_ok(vram_feed_begin(feed, 2 * BYTES, 0, &block)); /* one of them grows */
+        assert_int_equal(stats_of_feed(feed).pinned_bytes, 3 * BYTES);
+        assert_int_equal(vram_feed_begin(feed, 0, 0, &block), VRAM_ERR_INVALID);
+        assert_ok(vram_feed_destroy(feed));
+    }
+}
+
 /* Neither page-locked memory nor device memory of its own: the blocks come all the same. */
 TEST(memory_may_run_short, "sim:memory=4M,lag=10") {
     vram_feed_block block;

@@ -213,6 +213,39 @@ TEST(a_snapshot_without_memory_becomes_a_hold, "sim:memory=4M,lag=20") {
     assert_ok(vram_device_free(rig->device, source));
 }
 
+/* Neither a queue of another device nor a span that is longer than its buffer; without a queue the
+   spans are read at once. */
+TEST(sources_that_cannot_be) {
+    static uint8_t fives[1000];
+    vram_buffer *buffer;
+    vram_span span;
+    vram_frame frame;
+    struct rig rig = rig_make("sim", "memory=64M,devices=2");
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_readback *readback = readback_of(&rig, 2, VRAM_READBACK_HOLD, VRAM_READBACK_EVERY);
+    vram_addr source = memory_of(&rig, BYTES);
+    assert_ok(vram_buffer_create(pool, 1000, rig.queue, NULL, &buffer));
+    assert_ok(vram_buffer_span(buffer, 0, 1000, &span));
+    memset(fives, 5, sizeof fives);
+    assert_ok(vram_span_upload(rig.queue, span, fives));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+    vram_span longer = span;
+    longer.bytes++;
+    assert_int_equal(vram_readback_start_spans(readback, rig.queue, &longer, 1, NULL),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vram_readback_start_spans(readback, rig.other_queue, &span, 1, NULL),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vram_readback_start(readback, rig.other_queue, source, BYTES, NULL),
+                     VRAM_ERR_INVALID);
+    assert_ok(vram_readback_start_spans(readback, NULL, &span, 1, NULL));
+    assert_ok(vram_readback_next(readback, 30 * SECOND, &frame));
+    expect_all(&frame, 5, 1000);
+    vram_readback_destroy(readback);
+    assert_ok(vram_device_free(rig.device, source));
+    assert_ok(vram_pool_destroy(pool));
+    rig_end_clean(&rig);
+}
+
 /* A slot that cannot grow leaves the frame that is in it alone. */
 TEST(a_failed_start_changes_nothing) {
     vram_frame frame;
@@ -285,6 +318,63 @@ TEST(a_lost_device_hangs_nobody, "sim:memory=64M,lag=100,seed=5") {
     assert_int_equal(vram_readback_latest(readback, &frame), VRAM_ERR_DEVICE_LOST);
     assert_took(vram_readback_destroy(readback), 0, 10 * SECOND);
     assert_ok(vram_device_free(rig->device, source));
+}
+
+/* A driver that cannot say how far it is: the frame is under way, and the caller is told why nobody
+   knows more. */
+TEST(a_driver_that_cannot_tell_is_told_of, "sim:memory=64M") {
+    vram_readback *readback = readback_of(rig, 2, VRAM_READBACK_SNAPSHOT, VRAM_READBACK_NEWEST);
+    vram_addr source = memory_of(rig, BYTES);
+    hook_set(rig->device);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    assert_ok(vram_queue_fill(rig->queue, source, 1, 1, BYTES));
+    assert_ok(vram_readback_start(readback, rig->queue, source, BYTES, NULL));
+    vr_error_set(VRAM_ERR_BACKEND, "hook", "poll", 3, "cannot say");
+    hook.poll_answer = VRAM_ERR_BACKEND;
+    vram_error_clear();
+    assert_int_equal(vram_readback_poll(readback, 1), VRAM_ERR_BACKEND);
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_BACKEND);
+    hook.poll_answer = VRAM_OK;
+    assert_ok(vram_readback_wait(readback, 1, 30 * SECOND));
+    vram_readback_destroy(readback);
+    assert_ok(vram_device_free(rig->device, source));
+}
+
+/* Work of a start that failed half-way is waited for at the end. */
+TEST(a_slot_settles_when_its_work_ends, "sim:memory=64M,lag=100,seed=5") {
+    vram_readback *readback = readback_of(rig, 2, VRAM_READBACK_SNAPSHOT, VRAM_READBACK_EVERY);
+    vram_addr source = memory_of(rig, BYTES);
+    hook_set(rig->device);
+    hook.poll_answer = VRAM_ERR_BACKEND;
+    hook.signals_left = 1; /* the copy is submitted, and cannot be marked */
+    hook.refusals = 1000;
+    assert_int_not_equal(vram_readback_start(readback, rig->queue, source, BYTES, NULL), VRAM_OK);
+    hook.refusals = 0;
+    hook.poll_answer = VRAM_OK;
+    assert_ok(vram_readback_destroy(readback));
+    assert_ok(vram_queue_wait(rig->queue, 30 * SECOND));
+    assert_ok(vram_device_free(rig->device, source));
+}
+
+static void let_queue_end(void *user, vram_log_level level, const char *text) {
+    (void)user, (void)level, (void)text;
+    hook.poll_answer = VRAM_OK;
+}
+
+/* The readback's own queue does not end in time, although its frame arrives a moment later. */
+TEST(an_end_with_a_busy_queue) {
+    assert_ok(vram_option_set("wait_timeout", "200ms"));
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_readback *readback = readback_of(&rig, 2, VRAM_READBACK_STEADY, VRAM_READBACK_EVERY);
+    vram_addr source = memory_of(&rig, BYTES);
+    hook_set(rig.device);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    assert_ok(vram_readback_start(readback, rig.queue, source, BYTES, NULL));
+    vram_log_set(let_queue_end, NULL, VRAM_LOG_WARN); /* "destroyed with unfinished work" */
+    assert_int_equal(vram_readback_destroy(readback), VRAM_ERR_TIMEOUT);
+    vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
+    assert_string_equal(vram_error_get()->operation, "vram_readback_destroy");
+    rig_end_clean(&rig);
 }
 
 /* A copy on the device that is too small for the next frame goes before a larger one is given up;
