@@ -94,6 +94,24 @@ TEST(a_bridge_leaves_no_memory_behind) {
     }
 }
 
+/* The caller's queue is idle, and nobody knows of the other one, which fills the block: it is kept
+   until the device is closed. */
+TEST(a_bridge_keeps_what_is_read_into) {
+    vram_addr to, from;
+    assert_ok(vram_option_set("wait_timeout", "200ms"));
+    struct rig rig = rig_make("sim", "memory=64M,devices=2");
+    assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &to));
+    assert_ok(vram_device_alloc(rig.other, BYTES, VRAM_MEMORY_DEVICE, &from));
+    hook_set(rig.other);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    fault(&rig, VRAM_SIM_UPLOAD, 1, true, 9999);
+    assert_int_equal(vram_transfer_copy(rig.queue, to, from, BYTES, &sync_options, NULL),
+                     VRAM_ERR_BACKEND);
+    assert_int_equal(own_blocks(rig.device), 1);
+    hook.poll_answer = VRAM_OK;
+    rig_end_clean(&rig);
+}
+
 /* --------------------------------------------------------------- feeds, readbacks */
 
 TEST(a_block_arrives_or_does_not) {

@@ -8,6 +8,7 @@
 #include "unit/mem_world.h"
 #include "vram/vram.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -101,6 +102,71 @@ TEST(limits_hold_and_the_oldest_goes) {
     assert_int_equal(info_of(&rig).entries, 3);
     rig_end_clean(&rig); /* what is used goes with the device */
     free(pages);
+}
+
+/* ------------------------------------------------------------------------ two threads */
+
+static struct {
+    const struct vr_pinned_ops *ops; /* the driver's */
+    struct vr_pinned_ops copy;
+    vr_atomic_bool inside, beside;
+} slow;
+
+/* Takes as long as the other thread needs to find the pages under way. */
+static vram_status register_slowly(struct vr_device *device, uint64_t addr, uint64_t bytes) {
+    vr_store(&slow.inside, true, VR_RELEASE);
+    while (!vr_load(&slow.beside, VR_ACQUIRE)) {
+        vr_os_yield();
+    }
+    for (int i = 0; i < 1000; i++) {
+        vr_os_yield();
+    }
+    return slow.ops->register_pages(device, addr, bytes);
+}
+
+struct user {
+    vram_device *device;
+    char *pages;
+    vram_status status;
+};
+
+static void *begin_beside(void *argument) {
+    struct user *user = argument;
+    while (!vr_load(&slow.inside, VR_ACQUIRE)) {
+        vr_os_yield();
+    }
+    vr_store(&slow.beside, true, VR_RELEASE);
+    user->status = vram_pinned_begin(user->device, user->pages, 1);
+    return NULL;
+}
+
+/* Who waits for another thread's pages goes on as soon as they are locked, not at its deadline. */
+TEST(an_answer_wakes_who_waits, "sim:memory=64M") {
+    enum { ROUNDS = 10 };
+    struct user user = {rig->device, pages_make(), VRAM_OK};
+    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig->device);
+    slow.ops = device->base.pinned;
+    slow.copy = *slow.ops;
+    slow.copy.register_pages = register_slowly;
+    device->base.pinned = &slow.copy;
+    uint64_t before = vr_os_now();
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_t thread;
+        vr_store(&slow.inside, false, VR_RELAXED);
+        vr_store(&slow.beside, false, VR_RELAXED);
+        assert_int_equal(pthread_create(&thread, NULL, begin_beside, &user), 0);
+        assert_ok(vram_pinned_begin(rig->device, user.pages, 1));
+        pthread_join(thread, NULL);
+        assert_ok(user.status);
+        assert_ok(vram_pinned_end(rig->device, user.pages, 1));
+        assert_ok(vram_pinned_end(rig->device, user.pages, 1));
+        assert_ok(vram_pinned_forget(rig->device, user.pages, 1));
+    }
+    assert_true(vr_os_now() - before < 30 * SECOND); /* wait_timeout is 60 s */
+    assert_int_equal(info_of(rig).hits, ROUNDS);     /* locked once a round, and used twice */
+    device->base.pinned = slow.ops;
+    vr_leave(device);
+    free(user.pages);
 }
 
 /* ------------------------------------------------------------------ with everything else */

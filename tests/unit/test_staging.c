@@ -7,8 +7,10 @@
  * after the call: a slot that is used again too early shows in the contents.
  */
 #include "unit/mem_world.h"
+#include "unit/test_time.h"
 #include "vram/vram.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 /* Contents are pieces of a noise, each from another place of it, so that chunks in the wrong place
@@ -49,6 +51,9 @@ static void options(const char *slot, const char *slots, const char *threads) {
     assert_ok(vram_option_set("staging_slots", slots));
     assert_ok(vram_option_set("staging_threads", threads));
 }
+
+static const vram_transfer_options in_the_call = {.size = sizeof in_the_call,
+                                                  .strategy = VRAM_TRANSFER_SYNC};
 
 /* There and back through other memory. The first copies of a device are staged. */
 static void there_and_back(struct rig *rig, uint64_t bytes, unsigned number) {
@@ -91,7 +96,88 @@ TEST(every_size_arrives) {
     }
 }
 
+/* ------------------------------------------------------- drivers that refuse, or take long */
+
+static void an_hour_passes(void *unused) {
+    (void)unused;
+    atomic_fetch_add(&test_time_ns, 3600 * SECOND);
+}
+
+/* Marks and polls that a driver refuses, page-locked memory that it has not, a copy that takes it
+   an hour. */
+TEST(drivers_that_refuse) {
+    vram_addr device;
+    uint8_t *host = malloc(MIB);
+    options("256K", "2", "1");
+    struct rig rig = rig_make("sim", "memory=64M,lag=100");
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &device));
+    seed(host, MIB, 3);
+    hook_set(rig.device);
+    hook.poll_answer = VRAM_ERR_BACKEND; /* the third chunk waits for the first one's slot */
+    assert_int_equal(vram_transfer_upload(rig.queue, device, host, MIB, NULL, NULL),
+                     VRAM_ERR_BACKEND);
+    hook.poll_answer = VRAM_OK;
+    assert_ok(vram_transfer_upload(rig.queue, device, host, MIB, &in_the_call, NULL));
+    memset(host, 0, MIB);
+    hook.signals_left = hook.refusals = 1; /* once: there is memory when earlier work is done */
+    assert_ok(vram_transfer_download(rig.queue, host, device, MIB, &in_the_call, NULL));
+    assert_int_equal(hook.refusals, 0);
+    assert_true(is_seeded(host, MIB, 3));
+    rig_end_clean(&rig);
+    rig = rig_make("sim", "memory=64M");
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &device));
+    fault(&rig, VRAM_SIM_PINNED_ALLOC, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    hook_set(rig.device);
+    hook.meanwhile = an_hour_passes;
+    test_time_begin(vr_os_now(), 0);
+    vram_status status = vram_transfer_upload(rig.queue, device, host, MIB, NULL, NULL);
+    test_time_end();
+    assert_ok(status); /* late, and made all the same */
+    assert_null(hook.meanwhile);
+    rig_end_clean(&rig);
+    free(host);
+}
+
+/* The system refuses call 1, 2, 3 ...: memory, and the workers' threads. The download arrives all
+   the same, or its handle says that it does not. */
+TEST(every_system_call_may_fail) {
+    enum { BYTES = 700001 };
+    static uint8_t back[BYTES];
+    options("256K", "8", "3");
+    for (uint64_t nth = 1, failed = 1; failed; nth++) {
+        vram_addr device;
+        vram_async async = {{0}};
+        struct rig rig = rig_make("sim", "memory=64M,lag=100");
+        assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &device));
+        assert_ok(vram_queue_fill(rig.queue, device, (uint32_t)nth, 1, BYTES));
+        vr_os_fail_at(nth, false, EAGAIN);
+        vram_status status = vram_transfer_download(rig.queue, back, device, BYTES, NULL, &async);
+        status = status == VRAM_OK ? vram_async_wait(&async, 60 * SECOND) : status;
+        failed = vr_os_failed();
+        vr_os_fail_at(0, false, 0);
+        assert_true(status == VRAM_OK ? back[BYTES - 1] == (uint8_t)nth : failed);
+        vram_async_end(&async);
+        rig_end_clean(&rig);
+    }
+}
+
 /* ----------------------------------------------------------------- what it keeps */
+
+/* One copy after the other goes through the same slots. */
+TEST(slots_are_used_again, "sim:memory=64M") {
+    vram_pinned_info info = {.size = sizeof info};
+    vram_addr device;
+    options("256K", "8", "1");
+    uint8_t *host = calloc(1, MIB / 4);
+    assert_ok(vram_device_alloc(rig->device, MIB, VRAM_MEMORY_DEVICE, &device));
+    for (int i = 0; i < 6; i++) {
+        assert_ok(vram_transfer_upload(rig->queue, device, host, MIB / 4, NULL, NULL));
+        assert_ok(vram_queue_wait(rig->queue, 60 * SECOND));
+    }
+    assert_ok(vram_pinned_info_get(rig->device, &info));
+    assert_int_equal(info.slots, 1);
+    free(host);
+}
 
 /* Waits until a worker has given all slots back, which takes a time of its own. */
 static void await_no_slots(vram_device *device) {
