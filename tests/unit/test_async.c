@@ -58,6 +58,9 @@ TEST(acceptance_2_pending_then_ready) {
     assert_false(vram_async_is_ready(&async));
     assert_int_equal(vram_async_result_get(&async, &result), VRAM_ERR_NOT_READY);
     assert_int_equal(result, 7);
+    vram_async bare = async; /* as where there was no memory for a record */
+    bare.word[VR_ASYNC_RECORD] = 0;
+    assert_int_equal(vram_async_poll(&bare), VRAM_ERR_NOT_READY);
     assert_int_equal(vram_async_error_get(&async, &error), VRAM_ERR_NOT_READY);
     expect_no_record();
     assert_int_equal(vram_async_wait(&async, MS), VRAM_ERR_TIMEOUT);
@@ -152,6 +155,8 @@ TEST(the_first_of_several, "sim:memory=64M") {
     assert_int_equal(vram_async_wait_any(NULL, 1, 0, &index), VRAM_ERR_INVALID);
     assert_int_equal(vram_async_wait_any(asyncs, 0, 0, &index), VRAM_ERR_INVALID);
     assert_int_equal(vram_async_wait_any(asyncs, 1, 0, NULL), VRAM_ERR_INVALID);
+    zero[1].word[VR_ASYNC_RECORD] = (uint64_t)(uintptr_t)rig->queue;
+    assert_int_equal(vram_async_end(&zero[1]), VRAM_ERR_INVALID);
     vram_error_clear();
     for (int i = 0; i < SEVERAL; i++) {
         vram_async_end(&asyncs[i]);
@@ -319,6 +324,46 @@ TEST(a_device_closes_under_a_producer) {
     vram_context_destroy(rig.context);
     vr_async_finish(record[2], VRAM_OK); /* after the context's handle: it goes now */
     assert_ok(vram_async_poll(&async[2]));
+}
+
+/* The result is the first end's; what a producer says later changes nothing. */
+TEST(the_first_end_stays) {
+    vram_async async;
+    struct rig rig = rig_make("host", NULL);
+    struct vr_async *record = begin(rig.device, 0, &async);
+    uint64_t result = 0;
+    vr_handle_ref(record->object.handle);
+    vr_async_finish_value(record, 12);
+    vr_async_settle(record, VRAM_ERR_BUSY, NULL);
+    vr_leave(record);
+    assert_ok(vram_async_result_get(&async, &result));
+    assert_int_equal(result, 12);
+    vram_async_end(&async);
+    vram_context_destroy(rig.context);
+}
+
+/* A device that closes before its work has ended: the handle says so until it is ended, and nothing
+   is left of it then. The device stays for ever, so this is a process of its own. */
+static int close_under_work(void *unused) {
+    (void)unused;
+    struct rig rig = rig_make("sim", "memory=64M,lag=1000");
+    hook_set(rig.device);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    vram_async async = async_here(rig.queue, "endless");
+    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+    if (vram_device_close(rig.device) != VRAM_ERR_TIMEOUT ||
+        vram_async_poll(&async) != VRAM_ERR_SHUTDOWN ||
+        !strstr(vram_error_get()->text, "closed before the work had ended")) {
+        return 1;
+    }
+    uint64_t blocks = vr_mem_live_blocks();
+    vram_async_end(&async);
+    return vr_mem_live_blocks() == blocks - 2 ? 0 : 2; /* the record and its failure */
+}
+
+TEST(work_that_outlives_its_device) {
+    assert_ok(vram_option_set("wait_timeout", "5ms"));
+    assert_int_equal(in_child(close_under_work, NULL), 0);
 }
 
 TEST(callbacks_need_no_question) {
