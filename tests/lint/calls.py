@@ -30,7 +30,7 @@ OPAQUE = re.compile(r"\btypedef\s+struct\s+(vram_\w+)\s+\1\s*;")
 BY_VALUE = ("vram_addr", "vram_point", "vram_span")
 QUESTIONS = ("vram_live_query", "vram_auto_block")
 ROW = re.compile(r"^CALL(?:_WITH|_AFTER)?(?:_AS)?\((vram_\w+),", re.M)
-ENDER = re.compile(r'\{"(vram_\w+)["]')
+ENDER = re.compile(r"\bX\(\w+, \w+, [^,]+, (vram_\w+),")
 ENDS = re.compile(r"^(vram_\w+)_(destroy|close|end)$")
 
 
@@ -148,7 +148,7 @@ def self_test():
     rows = "CALL(vram_thing_look, THING, 0) {\nCALL(vram_thing_destroy, THING, 0) {\n"
     clean = {HEADERS + "thing.h": header, "tests/unit/test_a.c": "vram_thing_create(1,\n    NULL);\n",
              ROWS + "rows.c": rows,
-             STRUCTS: structs_text([(HEADERS + "thing.h", header)]), ENDERS: '{"vram_thing_destroy", x},\n'}
+             STRUCTS: structs_text([(HEADERS + "thing.h", header)]), ENDERS: "X(THING, THING, 0, vram_thing_destroy, x)\n"}
 
     def more(line):
         return {HEADERS + "more.h": f"VRAM_API int {line};\n"}
