@@ -19,6 +19,7 @@
 #include "unit/descriptors.h"
 #include "unit/fault_step.h"
 #include "unit/system_call.h"
+#include "vram/vram.h"
 
 #include <dirent.h>
 #include <string.h>
@@ -528,6 +529,40 @@ TEST(mappings_guarded) {
         vr_os_disk_unmap(all[--count], 4096);
     }
     vr_os_disk_close(fd);
+}
+
+/* The first copy of ordinary memory makes locks and a block of memory; what the system refuses is no
+   copy, or one by another way. */
+TEST(a_first_copy) {
+    static unsigned char data[300000], back[300000];
+    assert_ok(vram_option_set("staging_threads", "1"));
+    assert_ok(vram_option_set("staging_idle", "0"));
+    for (unsigned nth = 1, calls = 1; nth <= calls; nth++) {
+        vram_context_options options = {.size = sizeof options, .backends = "sim"};
+        vram_context *context;
+        vram_device *device;
+        vram_queue *queue;
+        vram_addr addr;
+        assert_ok(vram_context_create(&options, &context));
+        assert_ok(vram_device_open(context, 0, &device));
+        assert_ok(vram_queue_create(device, NULL, &queue));
+        assert_ok(vram_device_alloc(device, sizeof data, VRAM_MEMORY_DEVICE, &addr));
+        memset(data, (int)nth, sizeof data);
+        system_call_plan(nth, ENOMEM);
+        vram_status status = vram_transfer_upload(queue, addr, data, sizeof data, NULL, NULL);
+        calls = atomic_load(&system_call.calls);
+        system_call.nth = 0;
+        if (status == VRAM_OK) {
+            assert_ok(vram_queue_download(queue, back, addr, sizeof back));
+            assert_ok(vram_queue_wait(queue, 30 * SECOND));
+            assert_memory_equal(back, data, sizeof data);
+        } else {
+            assert_int_equal(vram_error_get()->status, status);
+        }
+        vram_context_destroy(context);
+    }
+    assert_ok(vram_option_set("staging_threads", NULL));
+    assert_ok(vram_option_set("staging_idle", NULL));
 }
 
 /* As many files as can be locked at once. */
