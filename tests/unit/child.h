@@ -8,6 +8,7 @@
 
 #include "rig/rig.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -44,6 +45,18 @@ static inline int in_child(int (*work)(void *argument), void *argument) {
         child_leave(work(argument));
     }
     return child_end(child);
+}
+
+/* How many descriptors this process has open. */
+static inline uint32_t descriptors_open(void) {
+    DIR *folder = opendir("/proc/self/fd");
+    uint32_t count = 0;
+    assert_non_null(folder);
+    while (readdir(folder)) {
+        count++;
+    }
+    closedir(folder);
+    return count;
 }
 
 #endif

@@ -10,7 +10,6 @@
 #include "assert_ok.h"
 #include "base/memory.h"
 #include "child.h"
-#include "descriptors.h"
 #include "vram/vram.h"
 
 #include <dirent.h>

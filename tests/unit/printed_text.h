@@ -50,4 +50,13 @@ static inline void printed_lacks(const char *part) {
     }
 }
 
+/* How often `words` stand in what was printed. */
+static inline unsigned printed_count(const char *words) {
+    unsigned count = 0;
+    for (const char *at = printed; (at = strstr(at, words)) != NULL; at += strlen(words)) {
+        count++;
+    }
+    return count;
+}
+
 #endif

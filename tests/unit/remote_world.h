@@ -5,7 +5,7 @@
 
 #include "adapters/ucx/remote_object.h"
 #include "base/memory.h"
-#include "unit/descriptors.h"
+#include "unit/child.h"
 #include "unit/mem_world.h"
 #include "vram/remote.h"
 

@@ -9,7 +9,6 @@
 
 #include "assert_ok.h"
 #include "child.h"
-#include "descriptors.h"
 #include "rig/rig.h"
 #include "vram/vram.h"
 

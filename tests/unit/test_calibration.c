@@ -6,7 +6,7 @@
  */
 #include "compute/calibration_cache.h"
 #include "unit/compute_world.h"
-#include "unit/race_rounds.h"
+#include "unit/fault_step.h"
 #include "vram/transfer.h"
 
 #include <dirent.h>

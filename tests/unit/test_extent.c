@@ -5,8 +5,8 @@
  * or to its pool meanwhile.
  */
 #include "byte_units.h"
-#include "unit/block_info_of.h"
 #include "unit/device_world.h"
+#include "unit/stats_of.h"
 #include "vram/vram.h"
 
 #include <pthread.h>

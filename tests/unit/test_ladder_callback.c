@@ -5,6 +5,7 @@
  * for long.
  */
 #include "unit/ladder_world.h"
+#include "unit/test_time.h"
 
 /* What a callback knows and has seen. */
 struct helper {
@@ -200,4 +201,203 @@ TEST(removing_waits_for_the_call) {
     assert_int_equal(pthread_join(asks, NULL), 0);
     assert_int_equal(asker.inner, VRAM_ERR_DEVICE_MEMORY);
     rig_end_clean(&rig);
+}
+
+/* ---------------------------------------------------------------- error handlers */
+
+struct handler {
+    vram_error_answer answer;
+    struct rig *rig;
+    vram_pool *pool;
+    vram_addr gives; /* freed at the first call */
+    bool destroys, allocates;
+    unsigned calls;
+    vram_status inner;
+    vram_error_event last;
+    vram_error error;
+    uint64_t report; /* number of the report it has read */
+};
+
+static vram_error_answer handle(void *user, const vram_error_event *event) {
+    struct handler *handler = user;
+    vram_oom_report report = {.size = sizeof report};
+    vram_addr addr = 0;
+    handler->calls++;
+    handler->last = *event;
+    handler->error = *event->error;
+    handler->report = vram_oom_report_get(NULL, &report) == VRAM_OK ? report.number : 0;
+    if (handler->gives) {
+        assert_ok(vram_free(handler->gives, NULL));
+        handler->gives = 0;
+    }
+    if (handler->allocates) {
+        handler->inner = vram_alloc(handler->pool, 40 * MIB, NULL, &addr);
+    }
+    if (handler->destroys) {
+        handler->inner = vram_pool_destroy(handler->pool);
+    }
+    return handler->answer;
+}
+
+static void handled_by(struct rig *rig, vram_pool *pool, struct handler *handler,
+                       vram_error_answer answer) {
+    *handler = (struct handler){.answer = answer, .rig = rig, .pool = pool};
+    assert_ok(vram_error_handler_set(rig->context, handle, handler));
+}
+
+/* Each failure once, with what is known of it, after its report was written. */
+TEST(each_error_is_told, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
+    struct handler handler;
+    handled_by(rig, pool, &handler, VRAM_ERROR_FAIL);
+    vram_addr addr = take(pool, 40 * MIB, rig->queue);
+    assert_int_equal(handler.calls, 0);
+    refused(pool, 40 * MIB - 7, rig->queue, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(handler.calls, 1);
+    assert_int_equal(handler.last.size, sizeof(vram_error_event));
+    assert_int_equal(handler.error.status, VRAM_ERR_DEVICE_MEMORY);
+    assert_string_equal(handler.error.operation, vram_error_get()->operation);
+    assert_int_equal(handler.last.bytes, 40 * MIB - 7);
+    assert_int_equal(handler.last.retries, 0);
+    assert_int_equal(handler.last.total, 1);
+    assert_ptr_equal(handler.last.pool, pool);
+    assert_ptr_equal(handler.last.device, rig->device);
+    assert_ptr_equal(handler.last.context, rig->context);
+    vram_oom_report report = {.size = sizeof report};
+    assert_ok(vram_oom_report_get(pool, &report));
+    assert_int_equal(handler.report, report.number);
+    assert_int_equal(vram_pool_warm(pool, 40 * MIB, 1, rig->queue), VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(handler.calls, 2);
+    vram_alloc_options cached = {.size = sizeof cached, .flags = VRAM_ALLOC_CACHED_ONLY};
+    assert_int_equal(vram_alloc_with(pool, 40 * MIB, rig->queue, &cached, &addr), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_alloc(pool, UINT64_MAX, rig->queue, &addr), VRAM_ERR_OVERFLOW);
+    assert_int_equal(handler.calls, 2);
+    assert_ok(vram_error_handler_set(rig->context, NULL, NULL));
+    refused(pool, 40 * MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(handler.calls, 2);
+}
+
+/* A handler that always says retry is heard so often and no more; nothing else is retried at
+   all. */
+TEST(retries_are_bounded, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
+    struct handler handler;
+    handled_by(rig, pool, &handler, VRAM_ERROR_RETRY);
+    climb_by(pool, "none", 0);
+    fault(rig, VRAM_SIM_CREATE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    refused(pool, MIB, rig->queue, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(stats_of(pool).driver_creates, 1 + VRAM_ERROR_RETRIES_MAX);
+    assert_int_equal(handler.calls, 1 + VRAM_ERROR_RETRIES_MAX);
+    assert_int_equal(handler.last.retries, VRAM_ERROR_RETRIES_MAX);
+    assert_int_equal(stats_of(pool).refusals, 1);
+
+    static const vram_error_answer answers[] = {VRAM_ERROR_RETRY, VRAM_ERROR_FALL_BACK,
+                                                (vram_error_answer)77};
+    for (int i = 0; i < 3; i++) {
+        uint64_t creates = stats_of(pool).driver_creates;
+        handled_by(rig, pool, &handler, answers[i]);
+        fault(rig, VRAM_SIM_CREATE, 1, true, 99);
+        refused(pool, MIB, rig->queue, VRAM_ERR_BACKEND);
+        assert_int_equal(handler.calls, 1);
+        assert_int_equal(handler.error.native_code, 99);
+        assert_int_equal(stats_of(pool).driver_creates, creates + 1);
+        assert_int_equal(stats_of(pool).fallbacks, 0);
+    }
+    assert_ok(vram_sim_fault_set(rig->context, NULL));
+}
+
+TEST(a_retry_helps_when_something_was_freed, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
+    struct handler handler;
+    handled_by(rig, pool, &handler, VRAM_ERROR_RETRY);
+    handler.gives = take(pool, 40 * MIB, NULL);
+    vram_error_clear();
+    (void)take(pool, 40 * MIB, NULL);
+    assert_int_equal(handler.calls, 1);
+    expect_no_record();
+    assert_int_equal(stats_of(pool).refusals, 0);
+}
+
+TEST(handlers_that_misbehave, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
+    struct handler handler;
+    (void)take(pool, 40 * MIB, NULL);
+    handled_by(rig, pool, &handler, VRAM_ERROR_FAIL);
+    handler.allocates = true; /* which fails, and nobody is told */
+    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(handler.inner, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(handler.calls, 1);
+    handler.allocates = false;
+    handler.destroys = true;
+    handler.answer = VRAM_ERROR_RETRY;
+    refused(pool, 40 * MIB, NULL, VRAM_ERR_STALE);
+    assert_ok(handler.inner);
+    assert_int_equal(handler.calls, 2);
+}
+
+/* ---------------------------------------------------------------------------- time */
+
+static bool is_near(double value, double wanted) {
+    return value > wanted - 0.001 && value < wanted + 0.001;
+}
+
+/* An error counts half after a half-life; errors of each status by themselves; totals do not
+   decay. */
+TEST(counts_decay) {
+    assert_ok(vram_option_set("error_half_life", "10s"));
+    assert_ok(vram_option_set("oom_wait", "0ns"));
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    struct handler handler;
+    handled_by(&rig, pool, &handler, VRAM_ERROR_FAIL);
+    test_time_begin(1000 * SECOND, 0);
+    static const struct {
+        uint64_t passed;
+        double recent;
+    } turns[] = {{0, 1}, {0, 2}, {10, 2}, {10, 2}, {5, 2.5}, {20, 1.625}, {3600, 1}};
+    for (unsigned i = 0; i < sizeof turns / sizeof turns[0]; i++) {
+        test_time_ns += turns[i].passed * SECOND;
+        refused(pool, 65 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+        assert_int_equal(handler.last.total, i + 1);
+        if (!is_near(handler.last.recent, turns[i].recent)) {
+            fail_msg("turn %u: %f, not %f", i, handler.last.recent, turns[i].recent);
+        }
+    }
+    fault(&rig, VRAM_SIM_CREATE, 1, false, 99);
+    refused(pool, MIB, NULL, VRAM_ERR_BACKEND);
+    assert_int_equal(handler.last.total, 1);
+    test_time_end();
+    rig_end_clean(&rig);
+}
+
+/* Quotas refuse like all else: the handler is told, may have it tried again, and other memory is no
+   way past them. */
+TEST(quotas_are_told, "sim:" SIM) {
+    vram_pool *pool = pool_on(rig->device, "main", 0);
+    vram_alloc_options tagged = {.size = sizeof tagged, .tag = "a/b"};
+    struct handler handler;
+    vram_addr first = 0, addr = 0;
+    assert_ok(vram_tag_quota_set(rig->device, "a", 0, 10 * MIB));
+    assert_ok(vram_alloc_with(pool, 8 * MIB, NULL, &tagged, &first));
+    static const vram_error_answer answers[] = {VRAM_ERROR_FAIL, VRAM_ERROR_FALL_BACK,
+                                                VRAM_ERROR_RETRY};
+    for (int i = 0; i < 3; i++) {
+        handled_by(rig, pool, &handler, answers[i]);
+        assert_int_equal(vram_alloc_with(pool, 4 * MIB, NULL, &tagged, &addr), VRAM_ERR_LIMIT);
+        assert_int_equal(vram_error_get()->status, VRAM_ERR_LIMIT);
+        assert_int_equal(handler.calls,
+                         1 + (answers[i] == VRAM_ERROR_RETRY ? VRAM_ERROR_RETRIES_MAX : 0));
+        assert_true(handler.report > 0);
+        assert_int_equal(stats_of(pool).quota_refusals, i + 1);
+    }
+    handled_by(rig, pool, &handler, VRAM_ERROR_RETRY);
+    handler.gives = first;
+    vram_error_clear();
+    assert_ok(vram_alloc_with(pool, 4 * MIB, NULL, &tagged, &addr));
+    expect_no_record();
+    assert_int_equal(stats_of(pool).quota_refusals, 3);
+    handled_by(rig, pool, &handler, VRAM_ERROR_RETRY);
+    handler.destroys = true;
+    assert_int_equal(vram_alloc_with(pool, 8 * MIB, NULL, &tagged, &addr), VRAM_ERR_STALE);
+    assert_int_equal(handler.calls, 1);
 }

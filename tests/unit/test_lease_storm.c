@@ -7,7 +7,7 @@
  * LEASE_ROUNDS is how many leases, revocations and kills there are; `ctest -C Long` has 10,000.
  */
 #include "lease_world.h"
-#include "race_rounds.h"
+#include "unit/fault_step.h"
 
 #include "lease/broker.h"
 

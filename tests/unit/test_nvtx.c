@@ -8,7 +8,7 @@
 #include "fake/fake_nvtx.h"
 #include "unit/assert_ok.h"
 #include "unit/cuda_world.h"
-#include "unit/race_rounds.h"
+#include "unit/fault_step.h"
 #include "unit/whole_device.h"
 #include "vram/pool.h"
 #include "vram/vram.h"

@@ -5,8 +5,7 @@
  * with --installed over whatever OpenCL the machine has.
  */
 #include "opencl/opencl_entries.h"
-#include "unit/assert_ok.h"
-#include "vram/vram.h"
+#include "unit/wrapped_world.h"
 
 #include "base/memory.h"
 #include "base/option.h"
@@ -189,18 +188,7 @@ TEST(an_open_device_keeps_the_context) {
 
 /* --------------------------------------------------- buffers of the program's */
 
-enum { OBJECT = 100000, OFFSET = 9001, PART = 50000 };
-
-/* All that wrapping takes. */
-struct rig {
-    vram_context *context;
-    vram_device *device;
-    vram_queue *queue;
-    vram_pool *pool;
-    struct vr_cl_memory *object; /* the program's, of OBJECT bytes, each 0x11 */
-};
-
-static struct vr_cl_memory *object_new(struct vr_cl_context *context, size_t bytes) {
+static struct vr_cl_memory *object_in(struct vr_cl_context *context, size_t bytes) {
     vr_cl_int code = -1;
     struct vr_cl_memory *object =
         program.api.clCreateBuffer(context, VR_CL_MEM_READ_WRITE, bytes, NULL, &code);
@@ -208,25 +196,33 @@ static struct vr_cl_memory *object_new(struct vr_cl_context *context, size_t byt
     return object;
 }
 
-static struct rig rig_make(void) {
-    static unsigned char bytes[OBJECT];
+static int64_t live_objects(void) {
+    return 0; /* each object counts its references */
+}
+
+static vram_status create_adopted(vram_context **context) {
     struct vram_opencl_adoption adoption = adoption_of();
-    struct rig rig;
-    assert_ok(create(&adoption, &rig.context));
-    assert_ok(vram_device_open(rig.context, 0, &rig.device));
-    assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
-    assert_ok(vram_pool_create(rig.device, NULL, &rig.pool));
-    rig.object = object_new(program.context, OBJECT);
+    return create(&adoption, context);
+}
+
+static void object_new(struct rig *rig) {
+    static unsigned char bytes[OBJECT];
+    rig->object = object_in(program.context, OBJECT);
     memset(bytes, 0x11, sizeof bytes);
-    assert_int_equal(program.api.clEnqueueWriteBuffer(program.queue, rig.object, 1, 0, OBJECT,
+    assert_int_equal(program.api.clEnqueueWriteBuffer(program.queue, rig->object, 1, 0, OBJECT,
                                                       bytes, 0, NULL, NULL),
                      0);
-    return rig;
+}
+
+static void object_read(const struct rig *rig, unsigned char *bytes) {
+    assert_int_equal(program.api.clEnqueueReadBuffer(program.queue, rig->object, 1, 0, OBJECT,
+                                                     bytes, 0, NULL, NULL),
+                     0);
 }
 
 /* A driver keeps what a command used until after it has said that the command is done, so its own
    references may still be there for a moment. */
-static void expect_references(const struct rig *rig, vr_cl_uint expected) {
+static void expect_references(const struct rig *rig, unsigned expected) {
     vr_cl_uint count = 0;
     for (int tries = 0; tries < 10000; tries++) {
         assert_int_equal(program.api.clGetMemObjectInfo(rig->object, VR_CL_MEM_REFERENCES,
@@ -246,33 +242,6 @@ static void rig_end(struct rig *rig) {
     assert_int_equal(program.api.clReleaseMemObject(rig->object), 0);
 }
 
-static vram_wrap wrap_of(struct vr_cl_memory *object, uint64_t offset, uint64_t bytes) {
-    return (vram_wrap){.size = sizeof(vram_wrap),
-                       .kind = VRAM_WRAP_HANDLE,
-                       .pointer = object,
-                       .offset = offset,
-                       .bytes = bytes};
-}
-
-static vram_buffer *wrapped(const struct rig *rig, uint64_t offset, uint64_t bytes) {
-    vram_wrap wrap = wrap_of(rig->object, offset, bytes);
-    vram_buffer *buffer;
-    assert_ok(vram_buffer_wrap(rig->pool, &wrap, rig->queue, NULL, &buffer));
-    return buffer;
-}
-
-/* The program looks at its own buffer: `value` in the part, what was there before around it. */
-static void expect_part(const struct rig *rig, unsigned char value) {
-    static unsigned char found[OBJECT];
-    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
-    assert_int_equal(program.api.clEnqueueReadBuffer(program.queue, rig->object, 1, 0, OBJECT,
-                                                     found, 0, NULL, NULL),
-                     0);
-    for (int i = 0; i < OBJECT; i++) {
-        assert_int_equal(found[i], i >= OFFSET && i < OFFSET + PART ? value : 0x11);
-    }
-}
-
 /* In both ways that memory can be had, with the tests' driver; as the environment says, with
    another. */
 static void in_both_ways(void (*test)(void)) {
@@ -285,76 +254,8 @@ static void in_both_ways(void (*test)(void)) {
     }
 }
 
-static void copies_to_and_from(void) {
-    static unsigned char bytes[PART], found[PART];
-    struct rig rig = rig_make();
-    vram_buffer *buffer = wrapped(&rig, OFFSET, PART);
-    vram_buffer_info info = {.size = sizeof info};
-    vram_native_info native = {.size = sizeof native};
-    vram_span span = {buffer, 0, PART};
-    vram_addr block;
-    expect_references(&rig, 2);
-    assert_ok(vram_buffer_info_get(buffer, &info));
-    assert_true(info.wrapped && !info.host && info.location == VRAM_MEMORY_DEVICE);
-    assert_ok(vram_native(info.addr + 1, &native));
-    assert_ptr_equal(native.handle, rig.object);
-    assert_int_equal(native.offset, OFFSET + 1);
-    assert_false(native.device_address.known);
-    memset(bytes, 0x22, sizeof bytes);
-    assert_ok(vram_span_upload(NULL, span, bytes));
-    expect_part(&rig, 0x22);
-    assert_ok(vram_queue_fill(rig.queue, info.addr, 0x33, 1, PART));
-    expect_part(&rig, 0x33);
-    assert_ok(vram_span_download(NULL, found, span));
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    memset(bytes, 0x33, sizeof bytes);
-    assert_memory_equal(found, bytes, PART);
-    /* Memory of the pool's own, both ways. */
-    assert_ok(vram_alloc(rig.pool, PART, rig.queue, &block));
-    assert_ok(vram_queue_fill(rig.queue, block, 0x44, 1, PART));
-    assert_ok(vram_queue_copy(rig.queue, info.addr, block, PART));
-    expect_part(&rig, 0x44);
-    assert_ok(vram_queue_fill(rig.queue, block, 0, 1, PART));
-    assert_ok(vram_queue_copy(rig.queue, block, info.addr, PART));
-    assert_ok(vram_queue_download(rig.queue, found, block, PART));
-    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    memset(bytes, 0x44, sizeof bytes);
-    assert_memory_equal(found, bytes, PART);
-    /* Nothing in front of it or behind it, and nobody but the buffer ends it. */
-    assert_int_equal(vram_queue_fill(rig.queue, info.addr - 1, 9, 1, 2), VRAM_ERR_INVALID);
-    assert_int_equal(vram_queue_fill(rig.queue, info.addr, 9, 1, PART + 1), VRAM_ERR_INVALID);
-    assert_int_equal(vram_free(info.addr, rig.queue), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_free(rig.device, info.addr), VRAM_ERR_INVALID);
-    assert_ok(vram_free(block, rig.queue));
-    assert_ok(vram_buffer_destroy(buffer));
-    assert_int_equal(vram_queue_fill(rig.queue, info.addr, 9, 1, 1), VRAM_ERR_INVALID);
-    expect_references(&rig, 1);
-    expect_part(&rig, 0x44);
-    rig_end(&rig);
-}
-
-TEST(objects_are_copied_to_and_from) {
-    in_both_ways(copies_to_and_from);
-}
-
-static void maps(void) {
-    struct rig rig = rig_make();
-    vram_buffer *buffer = wrapped(&rig, OFFSET, PART);
-    void *pointer;
-    assert_ok(vram_buffer_map(buffer, 0, PART, VRAM_MAP_READ | VRAM_MAP_WRITE, NULL, &pointer));
-    assert_int_equal(((unsigned char *)pointer)[PART - 1], 0x11);
-    memset(pointer, 0x55, PART);
-    assert_ok(vram_buffer_unmap(buffer));
-    expect_part(&rig, 0x55);
-    /* The pool goes first: it lets go of the object, too. */
-    assert_ok(vram_pool_destroy(rig.pool));
-    assert_int_equal(vram_buffer_destroy(buffer), VRAM_ERR_STALE);
-    expect_references(&rig, 1);
-    rig_end(&rig);
-}
-
-TEST(objects_are_mapped) {
-    in_both_ways(maps);
+TEST(objects_are_copied_and_mapped) {
+    in_both_ways(wrapped_part_is_used);
 }
 
 /* A kernel gets the object itself, and so only from its first byte on. */
@@ -447,27 +348,20 @@ TEST(a_wrapped_object_may_end_last) {
 }
 
 TEST(objects_that_will_not_do) {
-    vram_buffer *none = NULL;
     vr_cl_int code;
-    struct rig rig = rig_make();
+    struct rig rig = rig_make(), other = rig, none = rig;
     struct vr_cl_context *elsewhere =
         program.api.clCreateContext(NULL, 1, &program.device, NULL, NULL, &code);
-    struct vr_cl_memory *foreign = object_new(elsewhere, OBJECT);
+    other.object = object_in(elsewhere, OBJECT);
+    none.object = NULL;
     const vram_wrap cases[] = {
-        wrap_of(rig.object, 0, OBJECT + 1), wrap_of(rig.object, 1, OBJECT),
-        wrap_of(rig.object, UINT64_MAX, 2), wrap_of(rig.object, 0, UINT64_MAX),
-        wrap_of(foreign, 0, 100),           wrap_of(NULL, 0, 100),
-        wrap_of(rig.object, 0, 0),
+        wrap_of(&rig, 0, OBJECT + 1), wrap_of(&rig, 1, OBJECT), wrap_of(&rig, UINT64_MAX, 2),
+        wrap_of(&rig, 0, UINT64_MAX), wrap_of(&none, 0, 100),   wrap_of(&rig, 0, 0),
+        wrap_of(&other, 0, 100),
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(vram_buffer_wrap(rig.pool, &cases[i], rig.queue, NULL, &none),
-                         VRAM_ERR_INVALID);
-    }
-    assert_int_equal(vram_buffer_wrap(rig.pool, &cases[4], rig.queue, NULL, &none),
-                     VRAM_ERR_INVALID);
+    refuse_wraps(&rig, cases, sizeof cases / sizeof cases[0]);
     assert_non_null(strstr(vram_error_get()->text, "another context"));
-    assert_null(none);
-    program.api.clReleaseMemObject(foreign);
+    program.api.clReleaseMemObject(other.object);
     program.api.clReleaseContext(elsewhere);
     rig_end(&rig);
 }

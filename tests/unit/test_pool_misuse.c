@@ -7,7 +7,7 @@
 #include "byte_units.h"
 #include "unit/child.h"
 #include "unit/device_world.h"
-#include "unit/race_rounds.h"
+#include "unit/fault_step.h"
 #include "unit/stats_of.h"
 #include "unit/whole_device.h"
 #include "vram/pool.h"

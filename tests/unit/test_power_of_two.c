@@ -3,8 +3,9 @@
  * test_power_of_two.c: pools that round requests up to powers of two, by flag and by option: on
  * every path to a block, with resizes, tags, warm-up and red zones, and sizes that overflow.
  */
-#include "unit/block_info_of.h"
+#include "unit/device_world.h"
 #include "unit/mem_world.h"
+#include "unit/stats_of.h"
 
 static uint64_t bucket_of(uint64_t size) {
     uint64_t bucket = 512;

@@ -2,7 +2,7 @@
 /* test_share.c: memory in two processes: contents, neighbours, ends in every order, time, names. */
 #include "share_world.h"
 
-#include "race_rounds.h"
+#include "unit/fault_step.h"
 
 #include <stdatomic.h>
 

@@ -16,7 +16,6 @@
 #include "base/own_fd.h"
 #include "unit/assert_ok.h"
 #include "unit/child.h"
-#include "unit/descriptors.h"
 #include "unit/fault_step.h"
 #include "unit/system_call.h"
 #include "vram/vram.h"

@@ -8,7 +8,7 @@
 #include <locale.h>
 #include <stdlib.h>
 
-#include "unit/printed.h"
+#include "unit/printed_text.h"
 
 static void sanitize_as(const char *text, const char *wanted) {
     char copy[64];

@@ -5,7 +5,7 @@
  */
 #include "unit/gate_world.h"
 #include "unit/pool_flags.h"
-#include "unit/transfer_stats_of.h"
+#include "unit/stats_of.h"
 #include "unit/transfer_world.h"
 #include "vram/pinned.h"
 #include "vram/transfer.h"
