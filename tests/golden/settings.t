@@ -36,8 +36,8 @@ $ VRAM_CONF=',=sim,wait_timeout,backends=host,backends=sim,pool_slack=2000000,mo
 ! vram: programs refuse to start with these values; correct them, or set VRAM_STRICT=off
 [2]
 
-$ VRAM_CONF=backends=voodoo vram info
-! vram: cannot list the devices: unknown backend "voodoo"; there are cuda, hip, metal, vulkan, opencl, sim and host (VRAM_ERR_INVALID)
+$ VRAM_CONF=backends=a_name_with_more_than_32_characters vram info
+! vram: cannot list the devices: unknown backend "a_name_with_more_than_32_charact"; there are cuda, hip, metal, vulkan, opencl, sim and host (VRAM_ERR_INVALID)
 [2]
 $ VRAM_CONF=backends=sim,frobnicate=1 vram info >now
 ! vram: warning: VRAM_CONF: unknown option "frobnicate"; a value with commas needs quotes, as in backends="a,b"

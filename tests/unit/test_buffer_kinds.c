@@ -35,6 +35,13 @@ TEST(pageable_memory_needs_leave, "sim:memory=64M") {
     options.flags = 0;
     assert_int_equal(vram_buffer_create(pool, MIB, rig->queue, &options, &buffer),
                      VRAM_ERR_UNSUPPORTED);
+    for (int known = 0; known < 2; known++) {
+        vram_addr addr;
+        device->base.info.caps_known ^= VRAM_CAP_PINNED;
+        assert_int_equal(vram_device_alloc(rig->device, MIB, VRAM_MEMORY_PINNED, &addr),
+                         VRAM_ERR_UNSUPPORTED);
+        assert_int_equal(strstr(vram_error_get()->text, "did not say") == NULL, known);
+    }
     device->base.info.caps |= VRAM_CAP_PINNED;
     vr_leave(device);
 }

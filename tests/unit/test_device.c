@@ -326,14 +326,44 @@ TEST(a_wait_outlives_the_other_device) {
     vram_device *other;
     vram_queue *other_queue;
     vram_point point;
-    struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=200,seed=3");
+    vram_sim_entry entry;
+    struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=200,seed=3,journal=1");
     assert_ok(vram_device_open(rig.context, 1, &other));
     assert_ok(vram_queue_create(other, NULL, &other_queue));
     assert_ok(vram_queue_mark(other_queue, &point));
     assert_ok(vram_queue_after(rig.queue, point));
     vram_device_close(other);
+    assert_ok(vram_sim_journal_get(rig.context, 0, &entry));
+    assert_int_not_equal(entry.call, VRAM_SIM_DEVICE_CLOSE);
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     rig_end_clean(&rig);
+}
+
+/* What belongs to another device, is lost with it, or is captured, is refused. */
+TEST(other_devices_are_told_apart) {
+    vram_device *other, *closed;
+    vram_queue *other_queue, *captured;
+    vram_physical *theirs;
+    vram_addr range;
+    vram_point point;
+    struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=1000");
+    assert_ok(vram_device_open(rig.context, 1, &other));
+    assert_ok(vram_physical_create(other, 2 * MIB, &theirs));
+    assert_ok(vram_range_create(rig.device, 2 * MIB, &range));
+    assert_int_equal(vram_range_map(rig.device, range, &theirs, 1), VRAM_ERR_INVALID);
+    assert_ok(vram_queue_create(other, NULL, &other_queue));
+    assert_ok(vram_queue_mark(other_queue, &point));
+    assert_ok(vram_capture_begin(rig.queue, &captured));
+    assert_int_equal(vram_queue_after(captured, point), VRAM_ERR_CAPTURE);
+    assert_ok(vram_capture_end(captured));
+    assert_ok(vram_device_open(rig.context, 1, &closed));
+    assert_ok(vram_device_close(closed));
+    assert_int_equal(vram_device_close(closed), VRAM_ERR_STALE);
+    fault(&rig, VRAM_SIM_MEMORY_INFO, 1, false, VRAM_SIM_DEVICE_LOST, 0);
+    (void)memory(other);
+    assert_int_equal(vram_device_peer_enable(rig.device, other), VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(vram_device_peer_enable(other, rig.device), VRAM_ERR_DEVICE_LOST);
+    vram_context_destroy(rig.context);
 }
 
 /* ----------------------------------------------------------- struct versions */

@@ -188,7 +188,7 @@ static int close_over_work(void *argument) {
     }
     uint64_t live = sim_state(&scene.rig).live_bytes;
     vram_error_clear();
-    vram_device_close(scene.rig.device);
+    assert_int_equal(vram_device_close(scene.rig.device), VRAM_ERR_TIMEOUT);
     assert_int_equal(vram_error_get()->status, VRAM_ERR_TIMEOUT);
     assert_string_equal(vram_error_get()->operation, "vram_device_close");
     assert_int_equal(vram_alloc(scene.pool, MIB, scene.rig.queue, &addr), VRAM_ERR_STALE);

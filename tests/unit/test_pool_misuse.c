@@ -189,6 +189,7 @@ TEST(too_many_warm_blocks_cost_nothing) {
         assert_int_equal(vram_pool_warm(pool, UINT64_MAX, UINT32_MAX, rig.queue),
                          VRAM_ERR_OVERFLOW);
         assert_int_equal(vram_host_bytes(), before);
+        assert_int_equal(vram_pool_warm(pool, most / 2, 2, rig.queue), VRAM_ERR_LIMIT);
         assert_ok(vram_pool_destroy(pool));
         rig_end_clean(&rig);
     }

@@ -203,6 +203,26 @@ TEST(host_memory_outlives_the_copies_from_it) {
     }
 }
 
+/* A block may be freed on another queue than the one it was allocated for, whose work comes first
+   all the same. */
+TEST(a_free_waits_for_the_first_queue, "sim:memory=64M,lag=1000") {
+    for (int i = 0; i < 8; i++) {
+        vram_pool *pool = ordered_pool(rig);
+        vram_queue *first;
+        vram_addr addr, again;
+        assert_ok(vram_queue_create(rig->device, NULL, &first));
+        assert_ok(vram_alloc(pool, MIB, first, &addr));
+        assert_ok(vram_queue_fill(first, addr, 1, 1, MIB));
+        assert_ok(vram_free(addr, rig->queue));
+        assert_ok(vram_alloc(pool, MIB, rig->queue, &again));
+        assert_int_equal(again, addr);
+        assert_ok(vram_queue_fill(rig->queue, again, 2, 1, MIB));
+        assert_ok(vram_queue_destroy(first));
+        expect_bytes(rig, again, 2);
+        assert_ok(vram_pool_destroy(pool));
+    }
+}
+
 /* So does the copy that the host was given to write to. */
 TEST(what_was_unmapped_outlives_its_copy, "sim:memory=64M,lag=50") {
     vram_pool *pool = ordered_pool(rig);

@@ -121,6 +121,18 @@ TEST(holes_are_chosen) {
     assert_int_equal(addr_of(get(fixture, 20 * VR_MIB)), addrs[6]);
 }
 
+/* A coarse space is mapped ahead for whatever comes, a sixteenth of what it holds. */
+TEST(coarse_spaces_grow_by_segments) {
+    struct fixture *fixture = rig_state;
+    for (int coarse = 0; coarse < 2; coarse++) {
+        fixture->config.coarse = coarse;
+        restart(fixture, UINT64_MAX);
+        (void)get(fixture, 512 * VR_MIB);
+        (void)get(fixture, 4 * VR_MIB);
+        assert_int_equal(stats_of(fixture).reserved_bytes, (512 + (coarse ? 34 : 4)) * VR_MIB);
+    }
+}
+
 /* Empty segments are returned before the space grows past its peak. */
 TEST(empty_segments_go_first) {
     struct fixture *fixture = rig_state;
