@@ -144,6 +144,9 @@ uint64_t vr_mem_live_bytes(void) __attribute__((weak));
 uint64_t vr_handle_live(unsigned kind) __attribute__((weak));
 uint64_t vr_locks_live(void) __attribute__((weak));
 void vr_mem_fail_at(uint64_t nth, bool for_ever) __attribute__((weak));
+uint64_t vr_mem_failed(void) __attribute__((weak));
+void vr_os_fail_at(uint64_t nth, bool for_ever, int error) __attribute__((weak));
+uint64_t vr_os_failed(void) __attribute__((weak));
 void vr_option_reset(void) __attribute__((weak));
 #pragma weak vram_log_set
 
@@ -166,10 +169,33 @@ int await_nothing_held(void) {
     return 0;
 }
 
+void memory_fails(uint64_t nth, bool for_ever) {
+    vr_mem_fail_at(nth, for_ever);
+}
+
+uint64_t memory_failed(void) {
+    return vr_mem_failed();
+}
+
+void system_fails(uint64_t nth, bool for_ever, int error) {
+    vr_os_fail_at(nth, for_ever, error);
+}
+
+uint64_t system_failed(void) {
+    return vr_os_failed();
+}
+
+void options_reset(void) {
+    vr_option_reset();
+}
+
 /* What a test planned and set is not the next one's. */
 static void tidy(void) {
     if (vr_mem_fail_at) {
         vr_mem_fail_at(0, false);
+    }
+    if (vr_os_fail_at) {
+        vr_os_fail_at(0, false, 0);
     }
     if (!rig_now.file->whole->begin && vr_option_reset && vram_log_set) {
         vr_option_reset();

@@ -105,6 +105,17 @@ extern void *rig_state; /* what a begin hook hands to its test */
 void may_leave(const char *why);
 void may_leave_locks(const char *why);
 
+/* What the library asks of the host fails until the test ends: its n-th allocation from now on, or
+   its n-th call to the system, with this errno, or all from that one on; 0: none. And how many have
+   failed since. */
+void memory_fails(uint64_t nth, bool for_ever);
+uint64_t memory_failed(void);
+void system_fails(uint64_t nth, bool for_ever, int error);
+uint64_t system_failed(void);
+
+/* For a file with hooks around the whole of it: all options are as they were when it began. */
+void options_reset(void);
+
 /* Until the library holds no memory and no handle: what its threads are about to end has ended. Ten
    seconds at most; 0, as a hook of a test that does so. */
 int await_nothing_held(void);

@@ -5,7 +5,6 @@
  * rows arrive on every backend is in the suite of `vram check`; calls that fail are in
  * tests/drivers.
  */
-#include "base/memory.h"
 #include "byte_units.h"
 #include "fake/fake_cuda.h"
 #include "opencl/fake_opencl.h"
@@ -340,9 +339,3 @@ TEST(rows_too_far_apart_go_one_by_one) {
         stage_close();
     }
 }
-
-static int nothing_left(void) {
-    return vr_mem_live_blocks() == 0 ? 0 : -1;
-}
-
-EACH_TEST(NULL, nothing_left)

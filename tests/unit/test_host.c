@@ -3,7 +3,6 @@
  * test_host.c: the host as a device: what the system refuses is absent as a whole, the memory that
  * it has, and what it locks and gives back. What all backends do is in the suite of `vram check`.
  */
-#include "base/os/os.h"
 #include "byte_units.h"
 #include "unit/assert_ok.h"
 #include "vram/vram.h"
@@ -15,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PAGE ((uint64_t)vr_os_page_bytes())
+#define PAGE ((uint64_t)sysconf(_SC_PAGESIZE))
 
 static vram_context *context;
 static vram_device *device;
@@ -34,7 +33,7 @@ static vram_device_info host_open(void) {
 }
 
 static int host_end(void) {
-    vr_os_fail_at(0, false, 0);
+    system_fails(0, false, 0);
     assert_ok(vram_context_destroy(context));
     context = NULL;
     return vram_option_set("host_memory", NULL) || vram_option_set("system_root", NULL);
@@ -60,10 +59,10 @@ TEST(refusals_take_capabilities) {
         vram_addr addr, base;
         assert_ok(vram_context_destroy(context));
         vram_error_clear();
-        vr_os_fail_at(nth, false, EPERM);
+        system_fails(nth, false, EPERM);
         vram_status status = host_create();
-        struck = vr_os_failed() > 0;
-        vr_os_fail_at(0, false, 0);
+        struck = system_failed() > 0;
+        system_fails(0, false, 0);
         if (status == VRAM_ERR_HOST_MEMORY) { /* pages for the library's own records */
             context = NULL;
             continue;
@@ -95,7 +94,7 @@ TEST(pinned_memory_is_locked_up_to_the_limit) {
     assert_ok(vram_device_alloc(device, PAGE, VRAM_MEMORY_PINNED, &addr));
     memset((void *)(uintptr_t)addr, 1, PAGE);
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
-        vr_os_fail_at(2, false, codes[i]); /* the pages come, the lock does not */
+        system_fails(2, false, codes[i]); /* the pages come, the lock does not */
         assert_int_equal(vram_device_alloc(device, PAGE, VRAM_MEMORY_PINNED, &more),
                          VRAM_ERR_LIMIT);
         assert_string_equal(vram_error_get()->operation, "mlock");

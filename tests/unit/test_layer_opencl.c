@@ -5,7 +5,6 @@
  */
 #include "unit/child.h"
 
-#include "base/memory.h"
 #include "unit/layer_opencl_world.h"
 #include "unit/watched_world.h"
 
@@ -408,7 +407,7 @@ TEST(the_program_does_not_notice_a_lack_of_host_memory) {
     uint64_t live = fake->live();
     struct vr_cl_memory *memory[200];
     for (uint64_t nth = 1; nth < 4; nth++) {
-        vr_mem_fail_at(nth, true);
+        memory_fails(nth, true);
         struct vr_cl_context *other = context_make(device_at(0, 1));
         for (int i = 0; i < 200; i++) {
             vr_cl_int code = -1;
@@ -418,7 +417,7 @@ TEST(the_program_does_not_notice_a_lack_of_host_memory) {
             give(memory[i]);
         }
         context_release(other);
-        vr_mem_fail_at(0, false);
+        memory_fails(0, false);
     }
     assert_int_equal(fake->live(), live);
 }

@@ -5,7 +5,6 @@
  */
 #include "unit/child.h"
 
-#include "base/memory.h"
 #include "interpose/layer_vulkan_abi.h"
 #include "unit/watched_world.h"
 
@@ -284,12 +283,12 @@ TEST(what_cannot_be_created_is_forgotten) {
     answer = VR_VK_INCOMPATIBLE_DRIVER;
     assert_int_equal(instance_make(&instance), VR_VK_INCOMPATIBLE_DRIVER);
     answer = VR_VK_SUCCESS;
-    vr_mem_fail_at(1, true); /* the record of the first is used again: no memory is needed */
+    memory_fails(1, true); /* the record of the first is used again: no memory is needed */
     assert_int_equal(instance_make(&instance), VR_VK_SUCCESS);
     struct vr_vk_instance *second = NULL;
     assert_int_equal(instance_make(&second), VR_VK_OUT_OF_HOST_MEMORY);
     assert_int_equal(device_make(0, &device), VR_VK_OUT_OF_HOST_MEMORY);
-    vr_mem_fail_at(0, false);
+    memory_fails(0, false);
     answer = VR_VK_DEVICE_LOST;
     assert_int_equal(device_make(0, &device), VR_VK_DEVICE_LOST);
     answer = VR_VK_SUCCESS;

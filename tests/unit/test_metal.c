@@ -4,7 +4,6 @@
  * what vram_native tells. Messages that give nothing are in tests/drivers; order and points, with
  * ends in any order, in the suite of `vram check`.
  */
-#include "base/memory.h"
 #include "byte_units.h"
 #include "fake/fake_metal.h"
 #include "unit/assert_ok.h"
@@ -40,11 +39,11 @@ static int begin(void) {
 static int end(void) {
     const char *text = "";
     vram_context_destroy(context);
-    for (int i = 0; i < 2000 && (control->live() || vr_mem_live_blocks()); i++) {
+    for (int i = 0; i < 2000 && (control->live() || vram_host_bytes()); i++) {
         usleep(1000);
     }
     assert_int_equal(control->live(), 0);
-    assert_int_equal(vr_mem_live_blocks(), 0);
+    assert_int_equal(vram_host_bytes(), 0);
     if (control->violations(&text)) {
         fail_msg("against Metal's rules: %s", text);
     }

@@ -4,7 +4,6 @@
  * public API, and memory of libvram used in the program's own command buffers. Over the tests'
  * driver: no hardware was there.
  */
-#include "base/option.h"
 #include "fake/fake_metal.h"
 #include "unit/assert_ok.h"
 #include "vram/vram.h"
@@ -67,7 +66,7 @@ static int end(void) {
     if (control->violations(&text)) {
         fail_msg("against Metal's rules: %s", text);
     }
-    vr_option_reset();
+    options_reset();
     return 0;
 }
 

@@ -3,7 +3,6 @@
  * test_metrics.c: the metrics of a context are the figures of its pools, in both forms, whatever
  * the names of pools and tags.
  */
-#include "core/live/page_rows.h"
 #include "unit/ladder_world.h"
 #include "vram/limits.h"
 #include "vram/metrics.h"
@@ -110,20 +109,6 @@ TEST(limits_are_shown, "sim:" SIM) {
     assert_ok(vram_free(take(pool, MIB, rig->queue), rig->queue));
     const char *text = metrics_of(rig->context, VRAM_METRICS_PROMETHEUS);
     assert_true(sample(text, "vram_pool_limit_bytes{") == 24.0 * MIB);
-}
-
-static void count_thread(struct vr_thread_state *thread, void *user) {
-    (void)thread;
-    ++*(unsigned *)user;
-}
-
-/* Threads that are in no call are visited without waiting. */
-TEST(idle_threads_are_visited, "sim:" SIM) {
-    unsigned threads = 0;
-    vram_pool *pool = pool_on(rig->device, "main", 0);
-    assert_ok(vram_free(take(pool, 4 * KIB, rig->queue), rig->queue));
-    assert_true(vr_thread_visit_idle(count_thread, &threads));
-    assert_true(threads >= 1);
 }
 
 /* The other form differs in its heads alone. */

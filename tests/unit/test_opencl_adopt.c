@@ -7,9 +7,6 @@
 #include "opencl/opencl_entries.h"
 #include "unit/wrapped_world.h"
 
-#include "base/memory.h"
-#include "base/option.h"
-
 #include <dlfcn.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,7 +49,7 @@ static int program_start(void) {
 static int program_end(void) {
     program.api.clReleaseCommandQueue(program.queue);
     program.api.clReleaseContext(program.context);
-    vr_option_reset();
+    options_reset();
     return vram_host_bytes() == 0 ? 0 : -1;
 }
 

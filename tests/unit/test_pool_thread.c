@@ -4,7 +4,6 @@
  * makes its cache for it, threads of high priority need what one of low priority is inside of,
  * processes fork.
  */
-#include "base/os/os.h"
 #include "core/cache/thread.h"
 #include "unit/assert_ok.h"
 #include "vram/vram.h"
@@ -174,6 +173,23 @@ TEST(the_same_memory_whoever_looks) {
     atomic_store(&armed, false);
     assert_int_equal(pthread_join(reader, NULL), 0);
     assert_int_equal(stats_get().misses, misses);
+    rig_end();
+}
+
+static void count_thread(struct vr_thread_state *thread, void *user) {
+    (void)thread;
+    ++*(unsigned *)user;
+}
+
+/* Threads that are in no call are visited without waiting. */
+TEST(idle_threads_are_visited) {
+    unsigned threads = 0;
+    vram_addr addr;
+    rig_make();
+    assert_ok(vram_alloc(rig.pool, 4096, rig.queue, &addr));
+    assert_ok(vram_free(addr, rig.queue));
+    assert_true(vr_thread_visit_idle(count_thread, &threads));
+    assert_true(threads >= 1);
     rig_end();
 }
 

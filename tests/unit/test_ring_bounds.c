@@ -3,7 +3,6 @@
  * test_ring_bounds.c: rings with bad input, damage, peers that die, drivers that fail, and ends at
  * bad moments.
  */
-#include "ring/ring_object.h"
 #include "unit/ring_world.h"
 
 #include <pthread.h>

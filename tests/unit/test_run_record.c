@@ -6,7 +6,6 @@
  */
 #include "unit/child.h"
 
-#include "base/memory.h"
 #include "interpose/mapped_handles.h"
 #include "interpose/run_live.h"
 #include "unit/watched_world.h"
@@ -132,7 +131,7 @@ TEST(threads_take_and_give) {
 TEST(memory_that_runs_out_loses_records_alone) {
     for (uint64_t nth = 1; nth < 40; nth++) {
         run_live_clear(); /* it has to grow again */
-        vr_mem_fail_at(nth, true);
+        memory_fails(nth, true);
         for (uint64_t i = 1; i <= 600; i++) {
             struct run_block block = block_of(i << 20, 1);
             run_alloc(&block);
@@ -140,7 +139,7 @@ TEST(memory_that_runs_out_loses_records_alone) {
         for (uint64_t i = 1; i <= 600; i++) {
             (void)give(i << 20);
         }
-        vr_mem_fail_at(0, false);
+        memory_fails(0, false);
         assert_int_equal(now().live[RUN_DEVICE], 0);
     }
 }

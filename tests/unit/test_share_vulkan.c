@@ -4,9 +4,6 @@
  * tests/vulkan. Vulkan maps no memory: each block that is exported is an allocation of its own, and
  * what is opened has an address for each. Failing calls are in tests/drivers.
  */
-#include "base/handle.h"
-#include "base/memory.h"
-#include "base/option.h"
 #include "share_world.h"
 
 #include "vulkan/shim_vulkan.h"
@@ -241,11 +238,8 @@ TEST(memory_of_another_driver_is_refused) {
 
 static int share_end_test(void) {
     share_folder_remove();
-    for (int i = 0; i < 3000 && (vr_mem_live_bytes() || vr_handle_live(0)); i++) {
-        usleep(1000);
-    }
-    vr_option_reset();
-    return 0;
+    options_reset();
+    return await_nothing_held();
 }
 
 static int begin_process(void) {
