@@ -4,7 +4,6 @@
  * descriptors that run out. The exporter and the reader are two contexts of one process.
  */
 #include "base/handle.h"
-#include "base/memory.h"
 #include "share_world.h"
 
 #include "share/share_wire.h"
@@ -37,10 +36,10 @@ TEST(exhaustion_is_told) {
     share_export_one(block, 0, &share, &token);
     for (uint64_t nth = 1, failed = 1; failed; nth++) {
         opened = NULL;
-        vr_mem_fail_at(nth, false);
+        memory_fails(nth, false);
         vram_status status = vram_share_open(reader.device, &token, NULL, &opened);
-        failed = vr_mem_failed();
-        vr_mem_fail_at(0, false);
+        failed = memory_failed() > 0;
+        memory_fails(0, false);
         assert_true(status == VRAM_OK || (failed && status == VRAM_ERR_HOST_MEMORY));
         assert_ok(vram_share_close(opened));
         assert_true(nth < 200);
