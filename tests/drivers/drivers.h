@@ -2,7 +2,7 @@
 /*
  * drivers.h: what the program `drivers` knows of a backend's driver: how to make its calls fail,
  * lie or be missing, and, in tables, what must come of that. A driver is one file, driver_*.c; the
- * engines in drivers.c and the program in driver_program.c serve all.
+ * engines in driver_engines.c and the program in driver_program.c serve all.
  */
 #ifndef TEST_DRIVERS_H
 #define TEST_DRIVERS_H
