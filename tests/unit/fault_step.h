@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fault_step.h: how much of a loop runs in which build. Without sanitizers every call of a loop over
+ * fault_step.h: how much of a loop runs in which build. Without sanitizers every call of a loop of
  * failing calls fails in its turn. Under a sanitizer, which makes each run dear, every third does;
  * under ThreadSanitizer, to which the threads matter and not the call, every eleventh, and every
  * third in make test-long.

@@ -530,8 +530,8 @@ TEST(mappings_guarded) {
     vr_os_disk_close(fd);
 }
 
-/* The first copy of ordinary memory makes locks and a block of memory; what the system refuses is no
-   copy, or one by another way. */
+/* The first copy of ordinary memory makes locks and a block of memory; what the system refuses is
+   no copy, or one by another way. */
 TEST(a_first_copy) {
     static unsigned char data[300000], back[300000];
     assert_ok(vram_option_set("staging_threads", "1"));
