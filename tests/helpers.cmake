@@ -90,7 +90,7 @@ function(vram_test name label seconds)
     endif()
     set(labels ${label})
     if(checked_elsewhere AND NOT arg_PLAIN AND
-       "${label}.${name}" MATCHES "^((unit|drivers|fuzz|others_bugs)[.]|calls[.](misuse|modes)|pool[.]torch_(heap|shared))")
+       "${label}.${name}" MATCHES "^((unit|drivers|fuzz|others_bugs)[.]|calls[.](faults|misuse|modes)|pool[.]torch_(heap|shared))")
         set(when CONFIGURATIONS Long)
         list(APPEND labels long)
     endif()
