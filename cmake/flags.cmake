@@ -75,7 +75,7 @@ endif()
 if(VRAM_SANITIZE)
     add_compile_definitions(VR_DEBUG)
     add_compile_options(-fsanitize=${VRAM_SANITIZE} -fno-sanitize-recover=all
-                        -fno-omit-frame-pointer -Og -g1)
+                        -fno-omit-frame-pointer -Og -g1 -Wno-maybe-uninitialized)
     add_link_options(-fsanitize=${VRAM_SANITIZE})
 else()
     add_compile_definitions($<$<CONFIG:Debug>:VR_DEBUG>)
