@@ -23,9 +23,9 @@ if(VRAM_SANITIZE MATCHES "address" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64
     set(slow_sanitizer ON)
 endif()
 
-# Unit tests, the seeds of fuzzing and the bugs of others run where the library checks itself, under AddressSanitizer; as users
-# build it they run in make test-long, which builds long_programs for it. PLAIN tests, all of which no sanitizer
-# can run, do so in make test.
+# Unit tests, what is hostile or fails, and the bugs of others run where the library checks itself, under
+# AddressSanitizer; as users build it they run in make test-long, which builds long_programs for it. PLAIN tests, all
+# of which no sanitizer can run, do so in make test.
 set(checked_elsewhere OFF)
 if(NOT VRAM_SANITIZE AND NOT VRAM_COVERAGE AND CMAKE_BUILD_TYPE STREQUAL "Release")
     set(checked_elsewhere ON)
@@ -90,7 +90,8 @@ function(vram_test name label seconds)
     endif()
     set(labels ${label})
     if(checked_elsewhere AND NOT arg_PLAIN AND
-       "${label}.${name}" MATCHES "^((unit|drivers|fuzz|others_bugs)[.]|calls[.](faults|misuse|modes)|pool[.]torch_(heap|shared))")
+       "${label}.${name}" MATCHES "^((unit|drivers|fuzz|others_bugs)[.]|calls[.](faults|misuse|modes)|\
+golden[.](formats|injected|lies)|pool[.]torch_(heap|shared))")
         set(when CONFIGURATIONS Long)
         list(APPEND labels long)
     endif()
