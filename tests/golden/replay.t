@@ -446,3 +446,13 @@ $ VRAM_SIM=vmm=off vram replay -g steady,steps=1 -b sim -p async
 $ vram replay - <moves.csv --backend sim -p naive --svg /nonexistent/picture.svg >/dev/null
 ! vram: cannot write the picture to /nonexistent/picture.svg: No such file or directory
 [2]
+
+# A workload that comes again needs few calls of the driver, and little more memory than it asks for: tests/perf has the
+# exact figures.
+$ gzip -dc $ROOT/traces/serve_kv_cache.csv.gz | VRAM_SIM=profile=h200 vram replay - --backend sim -p vram --repeat 2 --json | awk '/"total"/ { print ($2 + 0 > 3000 ? "many" : "few") }'
+  many
+  few
+$ gzip -dc $ROOT/traces/resnet50_multires.csv.gz | VRAM_SIM=profile=h200,lag=300 vram replay - --backend sim -p vram --repeat 3 --json | awk '/"ratio"/ { print ($2 + 0 > 1.0105 ? "more" : "enough") }'
+  enough
+  enough
+  enough
