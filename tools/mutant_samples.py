@@ -145,7 +145,8 @@ def fate(row):
     was, now = row["was"] not in UNNOTICED, row["same"]["result"] == "killed"
     if was and now:
         return "same" if row["was"].split()[0] in ("killed", row["same"]["by"].split()[0]) else "another test"
-    return "lost" if was else "new" if now else "unnoticed"
+    lost = was and row["same"]["result"] != "equivalent"  # judged so since then, with a reason
+    return "lost" if lost else "new" if now else "unnoticed"
 
 
 def tell(rows, chosen):
