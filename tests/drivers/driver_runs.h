@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver_runs.h: how the engines (driver_engines.c) run the program with a fault, and what must come
-   of that (drivers.c). */
+/* driver_runs.h: how the engines (driver_engines.c) run the program with a fault, and what must
+   come of that (drivers.c). */
 #ifndef TEST_DRIVER_RUNS_H
 #define TEST_DRIVER_RUNS_H
 

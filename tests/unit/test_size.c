@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_size.c: checked arithmetic at its edges, the atomic maximum, and sizes and durations as text.
+ * test_size.c: checked arithmetic at its edges, the atomic maximum; sizes and durations as text.
  */
 #include "base/atomic.h"
 #include "base/os/os.h"
