@@ -280,6 +280,7 @@ TEST(ways_that_are_asked_for) {
                           "\"modules_to_not_convert\":[\"mlp\"]}}");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         vram_model_read_options options = {.size = sizeof options, .weight_type = rows[i].name};
+        model = (vram_model){.size = sizeof model};
         assert_int_equal(vram_model_read(path, &options, &model), VRAM_OK);
         assert_string_equal(model.weight_type, rows[i].type);
         assert_int_equal(model.layers[0].weight_bytes, rows[i].bytes + NORMS);
